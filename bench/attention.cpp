@@ -58,7 +58,7 @@ void run(Run& run, Index context) {
   }
   fill(evaluation.output_gradient());
 
-  const double peak = measured_peak_gflops();
+  const double peak = cpu::measured_peak_gflops();
   const auto times =
       bench::take_turns({run.rounds, 10000}, [&] { evaluation.forward(); }, [&] { evaluation.backward(); });
   const double flops = causal_flops<model>(tokens{context}), forward = flops / times[0] * 1e-3,

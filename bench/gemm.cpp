@@ -71,9 +71,9 @@ class Planned {
   float* dw() { return gradients_.data(); }
 
  private:
-  Buffer<float> parameters_, gradients_, packed_, dx_;
+  cpu::Buffer<float> parameters_, gradients_, packed_, dx_;
   Index offsets_[2] = {0, 0};
-  Workspace<G, Backend> workspace_;
+  detail::Workspace<G, Backend> workspace_;
   Context<float> context_;
 };
 
@@ -88,16 +88,16 @@ void run(Run& run, Index M) {
   const std::string shape = std::to_string(M) + "x" + std::to_string(K) + "x" + std::to_string(N);
   if (shape.find(run.only) == shape.npos) return;
   const auto filled = [](Index size, std::uint64_t key) {
-    Buffer<float> values(size);
+    cpu::Buffer<float> values(size);
     for (Index i = 0; i < size; ++i) {
       values[i] = static_cast<float>(uniform(key, static_cast<std::uint64_t>(i)) - 0.5);
     }
     return values;
   };
-  const Buffer<float> xs = filled(M * K, 1), ws = filled(K * N, 2), dys = filled(M * N, 3);
-  Buffer<float> ys(M * N), dxs(M * K), dws(K * N);
-  const ConstMatrixMap<float> x(xs.data(), M, K), w(ws.data(), K, N), dy(dys.data(), M, N);
-  MatrixMap<float> y(ys.data(), M, N), dx(dxs.data(), M, K), dw(dws.data(), K, N);
+  const cpu::Buffer<float> xs = filled(M * K, 1), ws = filled(K * N, 2), dys = filled(M * N, 3);
+  cpu::Buffer<float> ys(M * N), dxs(M * K), dws(K * N);
+  const cpu::ConstMatrixMap<float> x(xs.data(), M, K), w(ws.data(), K, N), dy(dys.data(), M, N);
+  cpu::MatrixMap<float> y(ys.data(), M, N), dx(dxs.data(), M, K), dw(dws.data(), K, N);
   const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(K) * static_cast<double>(N);
 
   const auto compare = [&](const char* product, auto ours, auto pack, auto eigen, auto difference) {
@@ -110,8 +110,8 @@ void run(Run& run, Index M) {
                   {"packed_gflops", rate(mine + packing)}, {"eigen_gflops", rate(theirs)}, {"ratio", theirs / mine},
                   {"of_peak", rate(mine) / peak}, {"difference", difference()}});
   };
-  const auto relative = [](const float* ours, const MatrixMap<float>& theirs) {
-    const ConstMatrixMap<float> mine(ours, theirs.rows(), theirs.cols());
+  const auto relative = [](const float* ours, const cpu::MatrixMap<float>& theirs) {
+    const cpu::ConstMatrixMap<float> mine(ours, theirs.rows(), theirs.cols());
     return static_cast<double>((mine - theirs).norm() / theirs.norm());
   };
   {

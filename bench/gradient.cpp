@@ -47,7 +47,7 @@ struct Work {
 /// Exponentials of doubles that a core does in a microsecond, in its first-level cache.
 double exponentials_per_us() {
   constexpr Index n = 1024;
-  Buffer<double> x(n), y(n);
+  cpu::Buffer<double> x(n), y(n);
   const auto pass = [&] {
     for (Index i = 0; i < n; i += lanes<double>) {
       store(y.data() + i, simplx::exp(load<Vec<double>>(x.data() + i)));
@@ -66,7 +66,7 @@ struct Run {
 template <class Ours, class Theirs, class Difference>
 void compare(Run& run, const char* name, Index rows, const Work& work, Ours ours, Theirs theirs,
              Difference difference) {
-  const double flops_per_us = measured_peak_gflops() / 2 * 1e3;  // a vector has half as many doubles
+  const double flops_per_us = cpu::measured_peak_gflops() / 2 * 1e3;  // a vector has half as many doubles
   const double limit = std::max(work.flops / flops_per_us + work.exponentials / exponentials_per_us(),
                                 work.bytes / bench::measured_bandwidth(work.bytes) * 1e-3);
   const auto times = bench::take_turns(run.turns, ours, theirs);

@@ -18,11 +18,11 @@ int main(int count, char** arguments) {
     using Net = Inference<logits_of<bench::model>, bench::Backend>;
     const bench::Flags flags(count, arguments, {{"--threads", "1"}, {"--serve", "no"}});
     const Index sequences = bench::config.batch, length = bench::context, size = length * Net::vocab();
-    Team team(static_cast<int>(flags.number("--threads")));
+    cpu::Team team(static_cast<int>(flags.number("--threads")));
     std::vector<Net> nets;
     for (int member = 0; member < team.size(); ++member) nets.emplace_back(InferenceOptions{.seed = 1});
     const TokenBatch batch = bench::random_batch(sequences, length, bench::config.vocab);
-    Buffer<float> logits(sequences * size);
+    cpu::Buffer<float> logits(sequences * size);
     const double flops = causal_flops<bench::model>(tokens{length}) * static_cast<double>(sequences);
     bench::measure_step(flags, flops, [&] {
       team.run([&](int member) {

@@ -33,7 +33,7 @@ double least_nanoseconds(Pass pass, double least, Index elements) {
 template <class S, class F, class Rival>
 void compare(bench::Rows& rows, const char* name, double low, double high, bool vectorised, F f, Rival rival) {
   constexpr Index n = size<S>;
-  Buffer<S> x(n), y(n), z(n);
+  cpu::Buffer<S> x(n), y(n), z(n);
   for (Index i = 0; i < n; ++i) x[i] = static_cast<S>(low + (high - low) * static_cast<double>(i * 7919 % n) / n);
   const Array<S> from(x.data(), n);
   Array<S> to(z.data(), n);

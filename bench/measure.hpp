@@ -179,7 +179,7 @@ std::array<double, sizeof...(F)> take_turns(const Turns& turns, F&&... f) {
 /// GB/s that one core moves in a = b + s c, three arrays of together so many bytes; processor time, the best of 20 ms.
 inline double measured_bandwidth(double bytes) {
   const auto n = simplx::round_up(std::max<Index>(1024, static_cast<Index>(bytes / 3 / sizeof(float))), 64);
-  simplx::Buffer<float> a(n), b(n), c(n);
+  simplx::cpu::Buffer<float> a(n), b(n), c(n);
   using V = simplx::Vec<float>;
   double best = 0, s = 1;
   const auto pass = [&] {
@@ -202,17 +202,17 @@ inline double measured_bandwidth(double bytes) {
 template <class Backend>
 const char* multiplied() {
   if (Backend::rounds) return "pairs of bfloat16";
-  return Backend::splits && simplx::Amx::available() ? "floats in pieces" : "floats";
+  return Backend::splits && simplx::cpu::Amx::available() ? "floats in pieces" : "floats";
 }
 
 /// Their limit, in GFLOP/s: of floats in pieces, what the matrix unit has for pairs over the products that one takes.
 template <class Backend>
 double peak_of(int threads = 1, double seconds = 0.03) {
-  if (Backend::rounds) return simplx::measured_peak_gflops<simplx::Twin>(threads, seconds);
-  if (Backend::splits && simplx::Amx::available()) {
-    return simplx::measured_peak_gflops<simplx::Twin>(threads, seconds) / simplx::piece_products;
+  if (Backend::rounds) return simplx::cpu::measured_peak_gflops<simplx::cpu::Twin>(threads, seconds);
+  if (Backend::splits && simplx::cpu::Amx::available()) {
+    return simplx::cpu::measured_peak_gflops<simplx::cpu::Twin>(threads, seconds) / simplx::cpu::piece_products;
   }
-  return simplx::measured_peak_gflops(threads, seconds);
+  return simplx::cpu::measured_peak_gflops(threads, seconds);
 }
 
 /// The most memory that this process has had in RAM so far, in bytes; not getrusage, which counts what ran before exec.

@@ -100,7 +100,7 @@ double flops_of(const Job& job) {
 /// FLOP/s that runs reach: what they did, or a fifth of the peak while there are none.
 class Pace {
  public:
-  explicit Pace(int threads) : guess_(2e8 * simplx::measured_peak_gflops(threads)) {}
+  explicit Pace(int threads) : guess_(2e8 * simplx::cpu::measured_peak_gflops(threads)) {}
   void add(double flops, double seconds) { flops_ += flops, seconds_ += seconds; }
   double seconds(double flops) const { return flops / (seconds_ > 0 ? flops_ / seconds_ : guess_); }
 

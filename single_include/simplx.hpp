@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2b5d3d3bb23c5172
+// sha256 of the headers: 7700bce4e3857c6b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1204,6 +1204,445 @@ constexpr Module at_layer(const Module& module, int layer) {
   }
 }
 
+}  // namespace simplx
+
+// ---- simplx/cpu/simd.hpp
+
+/// \file simplx/cpu/simd.hpp
+/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
+///
+/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
+/// written once runs over vectors and over single numbers.
+///
+/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
+/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
+template <class S>
+inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
+
+namespace detail {
+/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
+template <class S, std::size_t bytes>
+struct VectorOf {
+  typedef S type __attribute__((vector_size(bytes)));
+};
+
+template <class S>
+struct VecOf {
+  using type = S;
+};
+template <class S>
+  requires std::is_arithmetic_v<S>
+struct VecOf<S> : VectorOf<S, vector_bytes> {};
+}  // namespace detail
+
+template <class S>
+using Vec = typename detail::VecOf<S>::type;
+
+namespace detail {
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct LaneOf {
+  using type = V;
+};
+template <class V>
+  requires requires(V& v) { v[0]; }
+struct LaneOf<V, false> {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+}  // namespace detail
+
+/// The element type of a vector, or the type itself.
+template <class V>
+using Lane = typename detail::LaneOf<V>::type;
+
+/// Reads sizeof(V) bytes, aligned or not.
+template <class V, class S>
+__attribute__((always_inline)) inline V load(const S* place) {
+  V value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+template <class V, class S>
+__attribute__((always_inline)) inline void store(S* place, V value) {
+  std::memcpy(place, &value, sizeof value);
+}
+
+/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
+/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
+template <class V, class S>
+__attribute__((always_inline)) inline void stream(S* place, V value) {
+#if defined(__clang__) && !defined(__CUDACC__)
+  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  using Floats = Vec<float>;
+  float* const floats = reinterpret_cast<float*>(place);
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
+#else
+  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
+#endif
+#else
+  store(place, value);
+#endif
+}
+inline void end_stream() {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+/// The same number in every lane.
+template <class V, class S>
+__attribute__((always_inline)) inline V splat(S number) {
+  if constexpr (std::is_same_v<V, Lane<V>>) {
+    return static_cast<V>(number);
+  } else {
+    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
+  }
+}
+
+/// 0, 1, 2, ... over the lanes.
+template <class V>
+__attribute__((always_inline)) inline V lane_numbers() {
+  V numbers{};
+  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
+  return numbers;
+}
+
+/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
+template <class V>
+SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
+  if constexpr (requires { V{}[0]; }) {
+    return static_cast<Lane<V>>(number) - V{};
+  } else {
+    return static_cast<V>(number);
+  }
+}
+
+/// Lane by lane, `yes` where the condition holds.
+template <class Condition, class V>
+  requires requires(Condition c, V v) { c ? v : v; }
+__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
+  return condition ? yes : no;
+}
+
+namespace detail {
+/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+template <class V>
+__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
+  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
+#endif
+}
+}  // namespace detail
+
+/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V max(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a > b ? a : b;
+}
+
+/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V min(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a < b ? a : b;
+}
+
+namespace detail {
+/// The lower and the upper lanes of a vector.
+template <class V>
+struct Halves {
+  using Half = typename VectorOf<Lane<V>, sizeof(V) / 2>::type;
+  Half lower, upper;
+
+  __attribute__((always_inline)) explicit Halves(V v) {
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_shufflevector)  // g++ 12 would go through memory
+    if constexpr (sizeof(V) == 64) {
+      typedef double Doubles __attribute__((vector_size(64)));
+      lower = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 0, 1, 2, 3);
+      upper = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 4, 5, 6, 7);
+      return;
+    }
+#endif
+#endif
+    std::memcpy(static_cast<void*>(this), &v, sizeof v);
+  }
+};
+
+/// All lanes made one number by f, one half with the other. (Of a loop over an array g++ makes one at run time.)
+template <class V, class F>
+__attribute__((always_inline)) inline Lane<V> folded(V v, F f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<V, S>) {
+    return v;
+  } else if constexpr (sizeof(V) > 16) {
+    const Halves halves(v);
+    return folded(f(halves.lower, halves.upper), f);
+  } else if constexpr (sizeof(V) == 4 * sizeof(S)) {
+    return f(f(S(v[0]), S(v[2])), f(S(v[1]), S(v[3])));
+  } else {
+    return f(S(v[0]), S(v[1]));
+  }
+}
+}  // namespace detail
+
+/// The sum of all lanes, pairwise.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> sum(V v) {
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a + b; });
+}
+
+/// The largest lane.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> largest(V v) {
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/part.hpp
+
+/// \file simplx/cpu/part.hpp
+/// The end of a row that is no whole vector: computed as one more vector, of which only the first lanes are read from
+/// memory and written to it. A loop over a row calls its body for V = Vec<S>, and once for V = Part<S, count>; the body
+/// says load<V>, store<V> and splat<V>, and computes with what they give, a Register<V>.
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace cpu {
+
+/// The first `count` lanes of a vector, some but not all.
+template <class S, int count>
+struct Part {};
+
+template <class V>
+struct RegisterOf {
+  static constexpr bool is_part = false;
+  using type = V;
+};
+template <class S, int count>
+struct RegisterOf<Part<S, count>> {
+  static constexpr bool is_part = true;
+  static constexpr int lanes_that_count = count;
+  using type = Vec<S>;
+  using Mask = Vec<std::conditional_t<sizeof(S) == 4, std::int32_t, std::int64_t>>;
+  /// All bits of the lanes that count.
+  static constexpr Mask mask = []<int... lane>(std::integer_sequence<int, lane...>) {
+    return Mask{(lane < count ? -1 : 0)...};
+  }(std::make_integer_sequence<int, lanes<S>>{});
+
+  __attribute__((always_inline)) static type load(const S* place) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(S) == 4) return (type)_mm512_maskz_loadu_ps((1 << count) - 1, place);
+    if constexpr (sizeof(S) == 8) return (type)_mm512_maskz_loadu_pd((1 << count) - 1, place);
+#elif defined(__AVX2__)
+    if constexpr (sizeof(S) == 4) return (type)_mm256_maskload_ps(place, (__m256i)mask);
+    if constexpr (sizeof(S) == 8) return (type)_mm256_maskload_pd(place, (__m256i)mask);
+#else
+    type value{};
+    std::memcpy(&value, place, count * sizeof(S));
+    return value;
+#endif
+  }
+};
+
+/// Writes the first lanes of a vector. Half by half, since of a masked store a processor takes all lanes for written:
+/// what reads behind it, as the next row does, would have to wait. (Some take ten times as long for those of AVX2.)
+template <int count, class S, class V>
+__attribute__((always_inline)) inline void store_first(S* place, V value) {
+  constexpr int all = sizeof(V) / sizeof(S);
+  if constexpr (count == all) {
+    store(place, value);
+  } else if constexpr (all <= 4) {
+    for (int i = 0; i < count; ++i) place[i] = value[i];
+  } else {
+    const detail::Halves halves(value);
+    constexpr int half = all / 2;
+    store_first<count < half ? count : half>(place, halves.lower);
+    if constexpr (count > half) store_first<count - half>(place + half, halves.upper);
+  }
+}
+
+/// What a V is computed with: itself, or the whole vector of a part.
+template <class V>
+using Register = typename RegisterOf<V>::type;
+
+template <class V>
+concept PartOfVector = RegisterOf<V>::is_part;
+
+}  // namespace cpu
+
+/// The lanes of a part, and zeros.
+template <cpu::PartOfVector V, class S>
+__attribute__((always_inline)) inline Vec<S> load(const S* place) {
+  return cpu::RegisterOf<V>::load(place);
+}
+template <cpu::PartOfVector V, class S>
+__attribute__((always_inline)) inline void store(S* place, Vec<S> value) {
+  cpu::store_first<cpu::RegisterOf<V>::lanes_that_count>(place, value);
+}
+template <cpu::PartOfVector V, class S>
+__attribute__((always_inline)) inline cpu::Register<V> splat(S number) {
+  return splat<cpu::Register<V>>(number);
+}
+
+namespace cpu {
+
+/// The value in the lanes of V, `other` in those beyond a part.
+template <class V>
+__attribute__((always_inline)) inline Register<V> counted(Register<V> value, Register<V> other) {
+  if constexpr (PartOfVector<V>) {
+    return select(RegisterOf<V>::mask, value, other);
+  } else {
+    return value;
+  }
+}
+/// The value in the lanes of V, zeros in those beyond a part, which then do not count in a sum.
+template <class V>
+__attribute__((always_inline)) inline Register<V> counted(Register<V> value) {
+  return counted<V>(value, Register<V>{});
+}
+
+}  // namespace cpu
+}  // namespace simplx
+
+// ---- simplx/cpu/elements.hpp
+
+/// \file simplx/cpu/elements.hpp
+/// Loops over the elements of a shape, and of one row of it, by vectors.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
+/// which compilers see as one, to make vectors of it themselves.
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, cpu::Register<V> value) {
+  if constexpr (std::is_same_v<V, S>) {
+    if constexpr (mode == Write::store) *place = value;
+    if constexpr (mode == Write::accumulate) *place += value;
+  } else {
+    if constexpr (mode == Write::store) store<V>(place, value);
+    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
+  }
+}
+
+namespace cpu {
+
+/// Whether the last `count` numbers of a row are taken as a part of a vector; few are faster one by one.
+template <class S, Index count>
+inline constexpr bool takes_part = lanes<S> >= 8 && count >= 3;
+
+/// Calls f<V>(col) for the `count` numbers from `col` on with which a row ends: for a part of a vector, or for each.
+template <class S, Index count, class F>
+__attribute__((always_inline)) inline void each_left(Index col, F&& f) {
+  if constexpr (takes_part<S, count>) {
+    f.template operator()<Part<S, count>>(col);
+  } else {
+    for (Index i = 0; i < count; ++i) f.template operator()<S>(col + i);
+  }
+}
+
+/// Calls f<V>(row, col) over a whole shape: for vectors first, then for what is left at the end of each row, or at the
+/// end of all rows where they need not be told apart.
+template <class S, Index cols, bool flat, class F>
+__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
+  constexpr Index whole = cols / lanes<S> * lanes<S>;
+  if constexpr (flat) {
+    const Index size = rows * cols, end = size / lanes<S> * lanes<S>;
+    for (Index i = 0; i < end; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    if constexpr (whole < cols) {
+      for (Index i = end; i < size; ++i) f.template operator()<S>(0, i);
+    }
+  } else {
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
+      if constexpr (whole < cols) {
+        each_left<S, cols - whole>(whole, [&]<class V>(Index col) __attribute__((always_inline)) {
+          f.template operator()<V>(row, col);
+        });
+      }
+    }
+  }
+}
+
+/// Calls f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline void each_column(F&& f) {
+  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+    f.template operator()<V>(col);
+  });
+}
+
+/// Sums f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline S sum_columns(F&& f) {
+  Vec<S> vectors{};
+  S singles = 0;
+  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<V, S>) {
+      singles += f.template operator()<V>(col);
+    } else {
+      vectors += counted<V>(f.template operator()<V>(col));
+    }
+  });
+  return sum(vectors) + singles;
+}
+
+/// A number for each column of a row, in registers where they are few.
+template <class S, Index cols>
+class ColumnValues {
+ public:
+  explicit ColumnValues(S value) {
+    for (Vec<S>& v : vectors_) v = splat<Vec<S>>(value);
+    for (S& single : singles_) single = value;
+  }
+  /// Calls f<V>(col, numbers from col on) over the row.
+  template <class F>
+  __attribute__((always_inline)) void each(F&& f) {
+    each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+      if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
+        f.template operator()<V>(col, vectors_[col / lanes<S>]);
+      } else {
+        f.template operator()<V>(col, singles_[col - whole]);
+      }
+    });
+  }
+
+ private:
+  static constexpr Index whole = cols / lanes<S> * lanes<S>;
+  Vec<S> vectors_[whole / lanes<S> + 1];  // the last one for a part
+  S singles_[lanes<S>];
+};
+
+}  // namespace cpu
 }  // namespace simplx
 
 // ---- simplx/core/layers.hpp
@@ -3413,454 +3852,14 @@ struct Execute {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/simd.hpp
-
-/// \file simplx/cpu/simd.hpp
-/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
-///
-/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
-/// written once runs over vectors and over single numbers.
-///
-/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
-/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
-
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-#if defined(__AVX512F__)
-inline constexpr int vector_bytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int vector_bytes = 32;
-#else
-inline constexpr int vector_bytes = 16;
-#endif
-
-/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
-template <class S>
-inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
-
-namespace detail {
-/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
-template <class S, std::size_t bytes>
-struct VectorOf {
-  typedef S type __attribute__((vector_size(bytes)));
-};
-
-template <class S>
-struct VecOf {
-  using type = S;
-};
-template <class S>
-  requires std::is_arithmetic_v<S>
-struct VecOf<S> : VectorOf<S, vector_bytes> {};
-}  // namespace detail
-
-template <class S>
-using Vec = typename detail::VecOf<S>::type;
-
-namespace detail {
-template <class V, bool single = std::is_arithmetic_v<V>>
-struct LaneOf {
-  using type = V;
-};
-template <class V>
-  requires requires(V& v) { v[0]; }
-struct LaneOf<V, false> {
-  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
-};
-}  // namespace detail
-
-/// The element type of a vector, or the type itself.
-template <class V>
-using Lane = typename detail::LaneOf<V>::type;
-
-/// Reads sizeof(V) bytes, aligned or not.
-template <class V, class S>
-__attribute__((always_inline)) inline V load(const S* place) {
-  V value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
-}
-
-template <class V, class S>
-__attribute__((always_inline)) inline void store(S* place, V value) {
-  std::memcpy(place, &value, sizeof value);
-}
-
-/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
-/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
-template <class V, class S>
-__attribute__((always_inline)) inline void stream(S* place, V value) {
-#if defined(__clang__) && !defined(__CUDACC__)
-  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
-#elif defined(__SSE2__) && !defined(__CUDACC__)
-  using Floats = Vec<float>;
-  float* const floats = reinterpret_cast<float*>(place);
-#if defined(__AVX512F__)
-  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
-#elif defined(__AVX2__)
-  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
-#else
-  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
-#endif
-#else
-  store(place, value);
-#endif
-}
-inline void end_stream() {
-#if defined(__SSE2__) && !defined(__CUDACC__)
-  __builtin_ia32_sfence();
-#endif
-}
-
-/// The same number in every lane.
-template <class V, class S>
-__attribute__((always_inline)) inline V splat(S number) {
-  if constexpr (std::is_same_v<V, Lane<V>>) {
-    return static_cast<V>(number);
-  } else {
-    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
-  }
-}
-
-/// 0, 1, 2, ... over the lanes.
-template <class V>
-__attribute__((always_inline)) inline V lane_numbers() {
-  V numbers{};
-  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
-  return numbers;
-}
-
-/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
-template <class V>
-SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
-  if constexpr (requires { V{}[0]; }) {
-    return static_cast<Lane<V>>(number) - V{};
-  } else {
-    return static_cast<V>(number);
-  }
-}
-
-/// Lane by lane, `yes` where the condition holds.
-template <class Condition, class V>
-  requires requires(Condition c, V v) { c ? v : v; }
-__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
-  return condition ? yes : no;
-}
-
-namespace detail {
-/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
-template <class V>
-__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
-  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
-#endif
-}
-}  // namespace detail
-
-/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
-  return a > b ? a : b;
-}
-
-/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
-  return a < b ? a : b;
-}
-
-namespace detail {
-/// The lower and the upper lanes of a vector.
-template <class V>
-struct Halves {
-  using Half = typename VectorOf<Lane<V>, sizeof(V) / 2>::type;
-  Half lower, upper;
-
-  __attribute__((always_inline)) explicit Halves(V v) {
-#if defined(__has_builtin) && !defined(__CUDACC__)
-#if __has_builtin(__builtin_shufflevector)  // g++ 12 would go through memory
-    if constexpr (sizeof(V) == 64) {
-      typedef double Doubles __attribute__((vector_size(64)));
-      lower = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 0, 1, 2, 3);
-      upper = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 4, 5, 6, 7);
-      return;
-    }
-#endif
-#endif
-    std::memcpy(static_cast<void*>(this), &v, sizeof v);
-  }
-};
-
-/// All lanes made one number by f, one half with the other. (Of a loop over an array g++ makes one at run time.)
-template <class V, class F>
-__attribute__((always_inline)) inline Lane<V> folded(V v, F f) {
-  using S = Lane<V>;
-  if constexpr (std::is_same_v<V, S>) {
-    return v;
-  } else if constexpr (sizeof(V) > 16) {
-    const Halves halves(v);
-    return folded(f(halves.lower, halves.upper), f);
-  } else if constexpr (sizeof(V) == 4 * sizeof(S)) {
-    return f(f(S(v[0]), S(v[2])), f(S(v[1]), S(v[3])));
-  } else {
-    return f(S(v[0]), S(v[1]));
-  }
-}
-}  // namespace detail
-
-/// The sum of all lanes, pairwise.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline Lane<V> sum(V v) {
-  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a + b; });
-}
-
-/// The largest lane.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline Lane<V> largest(V v) {
-  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/part.hpp
-
-/// \file simplx/cpu/part.hpp
-/// The end of a row that is no whole vector: computed as one more vector, of which only the first lanes are read from
-/// memory and written to it. A loop over a row calls its body for V = Vec<S>, and once for V = Part<S, count>; the body
-/// says load<V>, store<V> and splat<V>, and computes with what they give, a Register<V>.
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The first `count` lanes of a vector, some but not all.
-template <class S, int count>
-struct Part {};
-
-namespace detail {
-
-template <class V>
-struct RegisterOf {
-  static constexpr bool is_part = false;
-  using type = V;
-};
-template <class S, int count>
-struct RegisterOf<Part<S, count>> {
-  static constexpr bool is_part = true;
-  static constexpr int lanes_that_count = count;
-  using type = Vec<S>;
-  using Mask = Vec<std::conditional_t<sizeof(S) == 4, std::int32_t, std::int64_t>>;
-  /// All bits of the lanes that count.
-  static constexpr Mask mask = []<int... lane>(std::integer_sequence<int, lane...>) {
-    return Mask{(lane < count ? -1 : 0)...};
-  }(std::make_integer_sequence<int, lanes<S>>{});
-
-  __attribute__((always_inline)) static type load(const S* place) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(S) == 4) return (type)_mm512_maskz_loadu_ps((1 << count) - 1, place);
-    if constexpr (sizeof(S) == 8) return (type)_mm512_maskz_loadu_pd((1 << count) - 1, place);
-#elif defined(__AVX2__)
-    if constexpr (sizeof(S) == 4) return (type)_mm256_maskload_ps(place, (__m256i)mask);
-    if constexpr (sizeof(S) == 8) return (type)_mm256_maskload_pd(place, (__m256i)mask);
-#else
-    type value{};
-    std::memcpy(&value, place, count * sizeof(S));
-    return value;
-#endif
-  }
-};
-
-/// Writes the first lanes of a vector. Half by half, since of a masked store a processor takes all lanes for written:
-/// what reads behind it, as the next row does, would have to wait. (Some take ten times as long for those of AVX2.)
-template <int count, class S, class V>
-__attribute__((always_inline)) inline void store_first(S* place, V value) {
-  constexpr int all = sizeof(V) / sizeof(S);
-  if constexpr (count == all) {
-    store(place, value);
-  } else if constexpr (all <= 4) {
-    for (int i = 0; i < count; ++i) place[i] = value[i];
-  } else {
-    const Halves halves(value);
-    constexpr int half = all / 2;
-    store_first<count < half ? count : half>(place, halves.lower);
-    if constexpr (count > half) store_first<count - half>(place + half, halves.upper);
-  }
-}
-
-}  // namespace detail
-
-/// What a V is computed with: itself, or the whole vector of a part.
-template <class V>
-using Register = typename detail::RegisterOf<V>::type;
-
-template <class V>
-concept PartOfVector = detail::RegisterOf<V>::is_part;
-
-/// The lanes of a part, and zeros.
-template <PartOfVector V, class S>
-__attribute__((always_inline)) inline Vec<S> load(const S* place) {
-  return detail::RegisterOf<V>::load(place);
-}
-template <PartOfVector V, class S>
-__attribute__((always_inline)) inline void store(S* place, Vec<S> value) {
-  detail::store_first<detail::RegisterOf<V>::lanes_that_count>(place, value);
-}
-template <PartOfVector V, class S>
-__attribute__((always_inline)) inline Register<V> splat(S number) {
-  return splat<Register<V>>(number);
-}
-
-/// The value in the lanes of V, `other` in those beyond a part.
-template <class V>
-__attribute__((always_inline)) inline Register<V> counted(Register<V> value, Register<V> other) {
-  if constexpr (PartOfVector<V>) {
-    return select(detail::RegisterOf<V>::mask, value, other);
-  } else {
-    return value;
-  }
-}
-/// The value in the lanes of V, zeros in those beyond a part, which then do not count in a sum.
-template <class V>
-__attribute__((always_inline)) inline Register<V> counted(Register<V> value) {
-  return counted<V>(value, Register<V>{});
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/elements.hpp
-
-/// \file simplx/cpu/elements.hpp
-/// Loops over the elements of a shape, and of one row of it, by vectors.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Whether the last `count` numbers of a row are taken as a part of a vector; few are faster one by one.
-template <class S, Index count>
-inline constexpr bool takes_part = lanes<S> >= 8 && count >= 3;
-
-/// Calls f<V>(col) for the `count` numbers from `col` on with which a row ends: for a part of a vector, or for each.
-template <class S, Index count, class F>
-__attribute__((always_inline)) inline void each_left(Index col, F&& f) {
-  if constexpr (takes_part<S, count>) {
-    f.template operator()<Part<S, count>>(col);
-  } else {
-    for (Index i = 0; i < count; ++i) f.template operator()<S>(col + i);
-  }
-}
-
-/// Calls f<V>(row, col) over a whole shape: for vectors first, then for what is left at the end of each row, or at the
-/// end of all rows where they need not be told apart.
-template <class S, Index cols, bool flat, class F>
-__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
-  constexpr Index whole = cols / lanes<S> * lanes<S>;
-  if constexpr (flat) {
-    const Index size = rows * cols, end = size / lanes<S> * lanes<S>;
-    for (Index i = 0; i < end; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
-    if constexpr (whole < cols) {
-      for (Index i = end; i < size; ++i) f.template operator()<S>(0, i);
-    }
-  } else {
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
-      if constexpr (whole < cols) {
-        each_left<S, cols - whole>(whole, [&]<class V>(Index col) __attribute__((always_inline)) {
-          f.template operator()<V>(row, col);
-        });
-      }
-    }
-  }
-}
-
-/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
-/// which compilers see as one, to make vectors of it themselves.
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
-  if constexpr (std::is_same_v<V, S>) {
-    if constexpr (mode == Write::store) *place = value;
-    if constexpr (mode == Write::accumulate) *place += value;
-  } else {
-    if constexpr (mode == Write::store) store<V>(place, value);
-    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
-  }
-}
-
-namespace detail {
-
-/// Calls f<V>(col) over a row.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline void each_column(F&& f) {
-  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-    f.template operator()<V>(col);
-  });
-}
-
-/// Sums f<V>(col) over a row.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline S sum_columns(F&& f) {
-  Vec<S> vectors{};
-  S singles = 0;
-  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<V, S>) {
-      singles += f.template operator()<V>(col);
-    } else {
-      vectors += counted<V>(f.template operator()<V>(col));
-    }
-  });
-  return sum(vectors) + singles;
-}
-
-/// A number for each column of a row, in registers where they are few.
-template <class S, Index cols>
-class ColumnValues {
- public:
-  explicit ColumnValues(S value) {
-    for (Vec<S>& v : vectors_) v = splat<Vec<S>>(value);
-    for (S& single : singles_) single = value;
-  }
-  /// Calls f<V>(col, numbers from col on) over the row.
-  template <class F>
-  __attribute__((always_inline)) void each(F&& f) {
-    each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-      if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
-        f.template operator()<V>(col, vectors_[col / lanes<S>]);
-      } else {
-        f.template operator()<V>(col, singles_[col - whole]);
-      }
-    });
-  }
-
- private:
-  static constexpr Index whole = cols / lanes<S> * lanes<S>;
-  Vec<S> vectors_[whole / lanes<S> + 1];  // the last one for a part
-  S singles_[lanes<S>];
-};
-
-}  // namespace detail
-}  // namespace simplx
-
 // ---- simplx/cpu/group.hpp
 
 /// \file simplx/cpu/group.hpp
-/// A fused elementwise group: its members and leaves as constants of the graph, and its value at one place, every
-/// intermediate value in a register.
+/// A fused elementwise group: its members and leaves as constants of the graph, its values at one place, all of them in
+/// registers, and the reverse sweep over them. Where its leaves are in memory a backend's loops say (map.hpp and
+/// map_backward.hpp; on a GPU map_places.cuh).
 
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
-/// last ones away.
-inline constexpr Index added_at_once = 4096;
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 SIMPLX_HD_BEGIN
 
@@ -3933,7 +3932,7 @@ struct Group {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
-      switch (detail::over_of(G::flat.label[root].attributes)) {
+      switch (over_of(G::flat.label[root].attributes)) {
         case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
@@ -3950,10 +3949,117 @@ struct Group {
   }
 };
 
+/// The values of a group at one place.
+template <class G, int root, class V>
+struct GroupValues {
+  using Grp = Group<G, root>;
+  V leaf[Grp::leaves + 1];
+  V member[Grp::members];
+
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
+    constexpr int where = Grp::tables.operand[m][a];
+    if constexpr (where >= 0) {
+      return member[where];
+    } else {
+      return leaf[-1 - where];
+    }
+  }
+  template <int m>
+  SIMPLX_HD __attribute__((always_inline)) void evaluate() {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      member[m] = Op::f(operand<m, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>());
+    } else {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>(), operand<m, 2>());
+    }
+  }
+};
+
+/// The reverse sweep over a group at one place. A backend gives the values that pull-backs read and the adjoint of the
+/// last member, and then calls pull<m>() from the last to the first.
+template <class G, int root, class V>
+struct Sweep {
+  using Grp = Group<G, root>;
+  static constexpr int last = Grp::members - 1;
+  GroupValues<G, root, V> at;
+  V adjoint[Grp::members];
+  V leaf_adjoint[Grp::leaves + 1];
+
+  /// Adds what member m passes on to its operands.
+  template <int m>
+  SIMPLX_HD __attribute__((always_inline)) void pull() {
+    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
+    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
+    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
+    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
+  }
+
+ private:
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
+    } else {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
+                               operand<m, a, 2>());
+    }
+  }
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
+    constexpr int target = Grp::tables.operand[m][a];
+    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    if constexpr (Grp::tables.first[m][a]) {
+      sum = part;
+    } else {
+      sum += part;
+    }
+  }
+  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
+  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
+  /// The result of member m where the pull-back to operand a reads it, and its operand b.
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) V result() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
+      return at.member[m];
+    } else {
+      return literal<V>(not_read);
+    }
+  }
+  template <int m, int a, int b>
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
+      return at.template operand<m, b>();
+    } else {
+      return literal<V>(not_read);
+    }
+  }
+};
+
+SIMPLX_HD_END
+}  // namespace simplx::detail
+
+// ---- simplx/cpu/map.hpp
+
+/// \file simplx/cpu/map.hpp
+/// The forward loop of a group: its values are stored, or summed where a reduction is its root.
+
+namespace simplx::inline SIMPLX_TARGET::cpu {
+
+/// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
+/// last ones away.
+inline constexpr Index added_at_once = 4096;
+
 /// Where the leaves of a group are, and the members that are kept; single numbers are loaded once.
 template <class G, int root, class S>
 struct Operands {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   const S* pointer[Grp::leaves + 1]{};
   S one[Grp::leaves + 1]{};
   S* kept[Grp::members]{};
@@ -3991,41 +4097,12 @@ struct Operands {
   }
 };
 
-/// The values of a group at one place.
-template <class G, int root, class V>
-struct GroupValues {
-  using Grp = Group<G, root>;
-  V leaf[Grp::leaves + 1];
-  V member[Grp::members];
-
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) V operand() const {
-    constexpr int where = Grp::tables.operand[m][a];
-    if constexpr (where >= 0) {
-      return member[where];
-    } else {
-      return leaf[-1 - where];
-    }
-  }
-  template <int m>
-  SIMPLX_HD __attribute__((always_inline)) void evaluate() {
-    using Op = op_of<G, Grp::member(m)>;
-    if constexpr (Grp::arguments(m) == 1) {
-      member[m] = Op::f(operand<m, 0>());
-    } else if constexpr (Grp::arguments(m) == 2) {
-      member[m] = Op::f(operand<m, 0>(), operand<m, 1>());
-    } else {
-      member[m] = Op::f(operand<m, 0>(), operand<m, 1>(), operand<m, 2>());
-    }
-  }
-};
-
 /// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
 template <class G, int root, class V, class S>
 __attribute__((always_inline)) inline Register<V> map_value(const Operands<G, root, S>& operands, Index row, Index col,
                                                             Register<V> product) {
-  using Grp = Group<G, root>;
-  GroupValues<G, root, Register<V>> at;
+  using Grp = detail::Group<G, root>;
+  detail::GroupValues<G, root, Register<V>> at;
   detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
     if constexpr (Grp::leaf(l) == Grp::product) {
       at.leaf[l] = product;
@@ -4040,20 +4117,10 @@ __attribute__((always_inline)) inline Register<V> map_value(const Operands<G, ro
   return at.member[Grp::members - 1];
 }
 
-SIMPLX_HD_END
-}  // namespace simplx
-
-// ---- simplx/cpu/map.hpp
-
-/// \file simplx/cpu/map.hpp
-/// The forward loop of a group: its values are stored, or summed where a reduction is its root.
-
-namespace simplx::inline SIMPLX_TARGET {
-
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
   detail::stores();
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
   each_element<S, cols, Grp::flat()>(context.rows_of(Grp::shape), [&]<class V>(Index row, Index col)
@@ -4112,7 +4179,7 @@ struct RunningSum {
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
   detail::stores();
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context);
@@ -4150,7 +4217,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      detail::ColumnValues<S, cols> sums(S(0));
+      ColumnValues<S, cols> sums(S(0));
       for (Index row = begin; row < end; ++row) {
         sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
           sum += map_value<G, root, V>(operands, row, col, Register<V>{});
@@ -4163,7 +4230,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/map_backward.hpp
 
@@ -4171,87 +4238,11 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
 /// The backward loop of a group is reverse mode in miniature: it evaluates again what the pull-backs read, then sweeps
 /// the members of the group from the root to the leaves.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
-template <class G, int root, class V>
-struct Sweep {
-  using Grp = Group<G, root>;
-  static constexpr int last = Grp::members - 1;
-  using R = Register<V>;
-  GroupValues<G, root, R> at;
-  R adjoint[Grp::members];
-  R leaf_adjoint[Grp::leaves + 1];
-
-  template <int l, class S>
-  __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
-    if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
-  }
-  template <int m, class S>
-  __attribute__((always_inline)) void restore(const Operands<G, root, S>& operands, Index row, Index col) {
-    if constexpr (Grp::kept(m)) {
-      at.member[m] = load<V>(operands.kept[m] + row * Grp::shape.cols + col);
-    } else if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) {
-      at.template evaluate<m>();
-    }
-  }
-  /// Adds what member m passes on to its operands.
-  template <int m>
-  SIMPLX_HD __attribute__((always_inline)) void pull() {
-    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
-    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
-    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
-    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
-  }
-
- private:
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) R pull_back() const {
-    using Op = op_of<G, Grp::member(m)>;
-    if constexpr (Grp::arguments(m) == 1) {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
-    } else if constexpr (Grp::arguments(m) == 2) {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
-    } else {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
-                               operand<m, a, 2>());
-    }
-  }
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) void add(R part) {
-    constexpr int target = Grp::tables.operand[m][a];
-    R& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
-    if constexpr (Grp::tables.first[m][a]) {
-      sum = part;
-    } else {
-      sum += part;
-    }
-  }
-  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
-  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
-  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
-  /// The result of member m where the pull-back to operand a reads it, and its operand b.
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) R result() const {
-    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
-      return at.member[m];
-    } else {
-      return literal<R>(not_read);
-    }
-  }
-  template <int m, int a, int b>
-  SIMPLX_HD __attribute__((always_inline)) R operand() const {
-    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
-      return at.template operand<m, b>();
-    } else {
-      return literal<R>(not_read);
-    }
-  }
-};
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 template <class G, int root, class S>
 struct MapBackward {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
   static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
@@ -4355,12 +4346,18 @@ struct MapBackward {
 
   template <class V>
   __attribute__((always_inline)) void at(Index row, Index col, Register<V>* down) {
-    Sweep<G, root, V> sweep;
+    detail::Sweep<G, root, Register<V>> sweep;
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      sweep.template load_leaf<l>(operands, row, col);
+      constexpr bool read = G::plan.leaf_read[Grp::slot(l)];
+      if constexpr (read) sweep.at.leaf[l] = operands.template load_leaf<l, V>(row, col);
     });
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
-      sweep.template restore<m>(operands, row, col);
+      constexpr bool again = m != sweep.last && G::plan.recomputed[Grp::member(m)];
+      if constexpr (Grp::kept(m)) {
+        sweep.at.member[m] = load<V>(operands.kept[m] + row * cols + col);
+      } else if constexpr (again) {
+        sweep.at.template evaluate<m>();
+      }
     });
     if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
     sweep.adjoint[sweep.last] = incoming<V>(row, col);
@@ -4429,7 +4426,7 @@ struct MapBackward {
   }
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/bfloat16.hpp
 
@@ -4444,12 +4441,10 @@ struct MapBackward {
 #include <immintrin.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A word with two bfloat16: neighbours in the inner dimension of a product.
 using Twin = std::int32_t;
-
-namespace detail {
 
 /// Rounds to the nearest bfloat16, ties to even; it is left in the upper half. NaN stays NaN.
 inline Vec<std::uint32_t> rounded(Vec<float> x) {
@@ -4460,8 +4455,6 @@ inline Vec<std::uint32_t> rounded(Vec<float> x) {
   return (is_nan ? Bits{} + 0x7fc00000u : bits) & 0xffff0000u;
 }
 
-}  // namespace detail
-
 /// (first[i], second[i]) for each lane.
 __attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__)
@@ -4471,7 +4464,7 @@ __attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<f
   };
   return (Vec<Twin>)(words(first) | words(second) << 16);
 #else
-  return (Vec<Twin>)(detail::rounded(first) >> 16 | detail::rounded(second));
+  return (Vec<Twin>)(rounded(first) >> 16 | rounded(second));
 #endif
 }
 
@@ -4538,7 +4531,7 @@ inline void pair_rows(Index count, const float* first, const float* second, Twin
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/pieces.hpp
 
@@ -4554,7 +4547,7 @@ inline void pair_rows(Index count, const float* first, const float* second, Twin
 /// where operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts
 /// as zero below 2^-126.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Pieces of a float.
 inline constexpr int float_pieces = 3;
@@ -4632,7 +4625,7 @@ Extent extent_of(const float* numbers) {
   return measure.extent();
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/cpu.hpp
 
@@ -4641,10 +4634,12 @@ Extent extent_of(const float* numbers) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace cpu {
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 template <class S>
 using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+}  // namespace cpu
 
 /// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
@@ -4658,7 +4653,7 @@ struct Cpu {
 
   /// Of products with parameters: whether their operands are rounded, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
-  static constexpr bool splits = path == Path::fast && floats_in_pieces && std::is_same_v<S, float>;
+  static constexpr bool splits = path == Path::fast && cpu::floats_in_pieces && std::is_same_v<S, float>;
 
   static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
   static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
@@ -4672,10 +4667,10 @@ struct Cpu {
   static void map_forward(const Context<S>& context) {
     constexpr int product = G::fusion.epilogue_of[root];
     S* out = const_cast<S*>(Address<G>::template value<root>(context));
-    if constexpr (Group<G, root>::reduces) {
-      reduce_forward_loop<G, root, S>(context, out);
+    if constexpr (detail::Group<G, root>::reduces) {
+      cpu::reduce_forward_loop<G, root, S>(context, out);
     } else if constexpr (product < 0) {
-      map_forward_loop<G, root, S>(context, nullptr, out);
+      cpu::map_forward_loop<G, root, S>(context, nullptr, out);
     } else {
       using Op = op_of<G, product>;
       const Frame<G, product, S> frame{context};
@@ -4685,14 +4680,14 @@ struct Cpu {
         S* value = out;
         if constexpr (G::plan.kept[product]) value = frame.out();
         Op::forward(Cpu{}, frame, value);
-        map_forward_loop<G, root, S>(context, value, out);
+        cpu::map_forward_loop<G, root, S>(context, value, out);
       }
     }
   }
 
   template <class G, int root>
   static void map_backward(const Context<S>& context) {
-    MapBackward<G, root, S>::run(context);
+    cpu::MapBackward<G, root, S>::run(context);
   }
 
  private:
@@ -4700,7 +4695,7 @@ struct Cpu {
   template <class G, int root>
   struct Epilogue {
     static constexpr int product = G::fusion.epilogue_of[root];
-    Operands<G, root, S> operands;
+    cpu::Operands<G, root, S> operands;
     S* product_value = nullptr;
 
     explicit Epilogue(const Context<S>& context) : operands(context) {
@@ -4709,11 +4704,12 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row,
+                                                          Index col) const {
       if constexpr (G::plan.kept[product]) {
-        store<V>(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+        store<V>(product_value + row * detail::Group<G, root>::shape.cols + col, accumulator);
       }
-      return map_value<G, root, V>(operands, row, col, accumulator);
+      return cpu::map_value<G, root, V>(operands, row, col, accumulator);
     }
   };
 };
@@ -5475,8 +5471,7 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
 /// Eigen multiplies plain numbers on vectors and dual ones one by one, at a twelfth of the speed. A part A' or B' that
 /// is zero, as of data and of weights along which the function does not move, is left out.
 
-namespace simplx::inline SIMPLX_TARGET {
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 template <class S>
 inline constexpr bool is_dual = false;
@@ -5502,8 +5497,6 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
   return std::min({rows, inner, cols}) >= 4 && rows * inner * cols >= 512;
 }
 
-}  // namespace detail
-
 /// target += a b
 ///
 /// by_parts  false where it is known that the matrices are too narrow for that
@@ -5512,16 +5505,16 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
 template <bool by_parts = true, class Target, class A, class B>
 void add_product(Target&& target, const A& a, const B& b) {
   using S = typename std::remove_cvref_t<Target>::Scalar;
-  if constexpr (detail::is_dual<S> && by_parts) {
+  if constexpr (is_dual<S> && by_parts) {
     using T = decltype(S::value);
-    if (!detail::is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
-    using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<A>>;
-    using PartOfB = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<B>>;
+    if (!is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
+    using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order_of<A>>;
+    using PartOfB = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order_of<B>>;
     using Part = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const auto value = [](const S& x) { return x.value; };
     const auto tangent = [](const S& x) { return x.tangent; };
     const auto moves = [](const auto& x) {
-      return x.unaryExpr([](const S& number) { return !detail::is_zero(number.tangent); }).any();
+      return x.unaryExpr([](const S& number) { return !is_zero(number.tangent); }).any();
     };
     const PartOfA a_value = a.unaryExpr(value);
     const PartOfB b_value = b.unaryExpr(value);
@@ -5535,16 +5528,14 @@ void add_product(Target&& target, const A& a, const B& b) {
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/transpose.hpp
 
 /// \file simplx/cpu/transpose.hpp
 /// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The lanes of a and b alternately, from lane `begin` on.
 template <int begin, class V, int... lane>
@@ -5577,8 +5568,6 @@ __attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
   }
 }
 
-}  // namespace detail
-
 /// target(e, i) = factor * source(i, e).
 ///
 /// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
@@ -5596,21 +5585,21 @@ void transpose_group(Index rows, S factor, const S* source, RowStride stride, S*
       for (int i = 0; i < count; ++i) {
         block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
       }
-      detail::transpose_vectors<S>(block);
+      transpose_vectors<S>(block);
       SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
     }
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/panels.hpp
 
 /// \file simplx/cpu/panels.hpp
 /// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A stride or size that the compiler knows.
 template <Index value>
@@ -5639,8 +5628,6 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
   for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
   for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
 }
-
-namespace detail {
 
 /// How numbers are written: into the caches, or past them.
 struct Storing {
@@ -5731,8 +5718,6 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
   }
 }
 
-}  // namespace detail
-
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
 /// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get
 /// it whatever its size.
@@ -5741,13 +5726,13 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 template <Index K, Index N, bool read_next = false, class S>
 void pack(const S* matrix, S* packed) {
   constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
-  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
-    detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
+  written<read_next ? 0 : K * N>(packed, [&](auto write) {
+    pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
   for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
-    detail::pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
+    pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
   }
-  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
+  if constexpr (whole < N) pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
@@ -5756,9 +5741,9 @@ void pack(const S* matrix, S* packed) {
 template <Index K, Index N, bool read_next = false, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
+  written<read_next ? 0 : K * N>(packed, [&](auto write) {
     each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-      detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
+      pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
     });
   });
   if constexpr (whole < N) {
@@ -5770,7 +5755,7 @@ void pack_transposed(const S* matrix, S* packed) {
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/gemm.hpp
 
@@ -5782,7 +5767,7 @@ void pack_transposed(const S* matrix, S* packed) {
 /// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
 /// run-time strides the same code runs at half of it.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The epilogue that changes nothing. at<V> is what an epilogue makes of accumulators, of which a part may count.
 struct NoEpilogue {
@@ -5835,8 +5820,6 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 // and would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
-
-namespace detail {
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -5930,8 +5913,6 @@ __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, In
 
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
-}  // namespace detail
-
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
 template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
@@ -5940,20 +5921,20 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   Index i = 0;
   SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
+    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
                                                epilogue, i, col, fetch(i));
   }
   if (i == rows) return;
-  constexpr int half = detail::half_below(rows_per_tile);
+  constexpr int half = half_below(rows_per_tile);
   if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
-    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
+    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
                                            c_row);
   } else {
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
     alignas(64) S sums[(rows_per_tile - 1) * width];
     const int left = static_cast<int>(rows - i);  // of an Index g++ may warn, wrongly, that rows beyond 2^59 overflow
-    detail::rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
     const S* sum = sums;
     SIMPLX_ROLLED
     for (int k = 0; k < left; ++k, ++i) {
@@ -5970,8 +5951,6 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });
 }
-
-namespace detail {
 
 /// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
 /// beyond is not stored.
@@ -6038,8 +6017,6 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, c
 /// must stay in the second level of the cache.
 inline constexpr Index panel_bytes = 256 << 10;
 
-}  // namespace detail
-
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
 /// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue.
 ///
@@ -6047,24 +6024,22 @@ inline constexpr Index panel_bytes = 256 << 10;
 template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
-  constexpr Index together = detail::panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
+  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
-    detail::gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
+    gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
   };
   if constexpr (blocks == 1) {
-    detail::gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
+    gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
   } else {
     constexpr std::integral_constant<Write, Write::store> store{};
     constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
     constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
     block(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
     for (Index i = 1; i < blocks - completed; ++i) block(accumulate, i, NoEpilogue{});
-    if constexpr (completed) block(store, blocks - 1, detail::Completing<N, S, Epilogue>{c, epilogue});
+    if constexpr (completed) block(store, blocks - 1, Completing<N, S, Epilogue>{c, epilogue});
   }
 }
-
-namespace detail {
 
 /// A function of its own: amid others g++ runs out of registers for the tile.
 template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
@@ -6072,8 +6047,6 @@ __attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a
                                              BRow b_row, S* c, CRow c_row) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
 }
-
-}  // namespace detail
 
 /// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
 template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
@@ -6084,14 +6057,14 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
+    strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
   }
   if constexpr (pairs < N) {
-    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
+    strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/amx.hpp
 
@@ -6110,7 +6083,7 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
 #include <unistd.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows of a tile, words in a row of it, and words of a tile.
 inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
@@ -6261,14 +6234,14 @@ class Amx {
 
 #endif
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/gemm_gradient.hpp
 
 /// \file simplx/cpu/gemm_gradient.hpp
 /// The gradient of a matrix that a product multiplied by, dw += x^T dy, by the tiles of gemm.hpp.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows that a gradient takes at once: with more of them a panel of dy (AVX-512) or a tile of x falls out of the cache
 /// before the next tile needs it.
@@ -6291,8 +6264,6 @@ template <class S>
 constexpr Index gradient_scratch(Index rows, Index N) {
   return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns<S>(N));
 }
-
-namespace detail {
 
 /// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
 template <Index K, class W>
@@ -6382,8 +6353,6 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
   }
 }
 
-}  // namespace detail
-
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows, N) words. Takes a turn for
 /// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
 ///
@@ -6393,11 +6362,11 @@ template <Index K, Index N, class W, class S>
 void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
   for (Index from = 0; from < K; from += rows_in_turn) {
     const Addition addition(turn);
-    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
+    add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/gemm_tiles.hpp
 
@@ -6408,7 +6377,7 @@ void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn*
 /// The unit takes the right operand as pack_pairs leaves it. The left one is copied tile after tile, each 16 rows of
 /// 16 pairs, so that a row of tiles is read from front to end.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows and columns of a block of sums.
 inline constexpr Index block_side = 2 * tile_side;
@@ -6455,7 +6424,7 @@ void pack_transposed_left_tiles(Index rows, const float* x, Twin* tiles) {
         return pairs_of(numbers(row, first + col), numbers(row + 1, first + col));
       };
       Twin* const to = tiles + (first / tile_side * steps + step) * tile_words;
-      detail::transpose_squares<tile_side>(tile_side, pairs, to, detail::Storing{});
+      transpose_squares<tile_side>(tile_side, pairs, to, Storing{});
     }
   }
 }
@@ -6477,8 +6446,6 @@ void pack_right_tiles(Index rows, const float* dy, Twin* packed) {
     });
   }
 }
-
-namespace detail {
 
 /// Unit::multiply of one or two tiles.
 template <int pieces, Write mode, class Unit>
@@ -6517,8 +6484,6 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
   }
 }
 
-}  // namespace detail
-
 /// c (rows, N) (=|+=) epilogue(left (rows, K) * b), left by pack_left_tiles, b packed by pack_pairs<K, N>. Where c is
 /// added to there is no epilogue.
 ///
@@ -6534,7 +6499,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
                                     right + i, width, c, epilogue, row, col + i);
       }
     }
@@ -6554,7 +6519,7 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
+        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
                                                     left + row * pairs, right + col * pairs + i, width, dw,
                                                     NoEpilogue{}, row, col + i);
       }
@@ -6562,7 +6527,7 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/gemm_bfloat16.hpp
 
@@ -6571,7 +6536,7 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
 /// Elsewhere the tiles are those of float; a word of theirs is a pair of numbers, so that the inner dimension is half
 /// as long.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
 ///
@@ -6585,8 +6550,6 @@ void pack_pairs(const float* matrix, Twin* packed) {
     }
   });
 }
-
-namespace detail {
 
 template <Index width>
 __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Twin* packed) {
@@ -6605,8 +6568,6 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
   }
 }
 
-}  // namespace detail
-
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
 /// Cost    one pass
@@ -6614,7 +6575,7 @@ template <Index K, Index N>
 void pack_transposed_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
+    pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
   });
 }
 
@@ -6673,7 +6634,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/matrix_vector.hpp
 
@@ -6686,9 +6647,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
 /// Backward is the second of them after the first, over an A that may be larger than a cache: it begins with the last
 /// rows, those that are still there.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
 template <class S>
@@ -6736,8 +6695,6 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
 
-}  // namespace detail
-
 /// y = A w; rows of A may be part of longer ones, `stride` elements apart.
 ///
 /// Shapes  A (rows, K), w (K), y (rows)
@@ -6751,21 +6708,19 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
     S rest[group];
     SIMPLX_UNROLL
     for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + i * stride, w);
+      const RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;
       rest[i] = product.rest;
     }
-    Vec<S> total = detail::lane_sums<S>(sums);
+    Vec<S> total = lane_sums<S>(sums);
     if constexpr (K % group != 0) total += load<Vec<S>>(rest);
     store(y + row, total);
   }
   for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
-    const detail::RowProduct<K, S> product(a, w);
+    const RowProduct<K, S> product(a, w);
     y[row] = sum(product.vectors) + product.rest;
   }
 }
-
-namespace detail {
 
 template <Index K, class S>
 void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
@@ -6781,8 +6736,6 @@ void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
   }
 }
 
-}  // namespace detail
-
 /// w += A^T g.
 ///
 /// Shapes  A (rows, K), g (rows), w (K)
@@ -6792,11 +6745,11 @@ template <Index K, class S>
 __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = 4096;
   for (Index begin = 0; begin < rows; begin += step) {
-    detail::add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
+    add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/piece_tiles.hpp
 
@@ -6809,15 +6762,13 @@ __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S*
 ///
 /// What is missing to whole steps and tiles of rows is zero.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Numbers of the inner dimension in a step, columns of a strip.
 inline constexpr Index step_depth = 2 * tile_side, strip_columns = 2 * tile_side;
 
 /// Words of so many numbers in pieces.
 constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * float_pieces; }
-
-namespace detail {
 
 /// Where a step of a strip begins whose inner dimension has that depth; of a piece it has strip_words.
 inline constexpr Index strip_words = tile_side * strip_columns;
@@ -6847,8 +6798,6 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
   }
 }
-
-}  // namespace detail
 
 /// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is
 /// false becomes zeros.
@@ -6904,7 +6853,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
           front = number(above + 2 * i), back = number(above + 2 * i + 1);
           measure(front), measure(back);
         };
-        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
+        transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
           store(to + piece * tile_words + i * tile_side + word, words);
         });
       }
@@ -6916,7 +6865,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
 /// A matrix (rows, columns), whose rows are `stride` numbers apart, as a right operand; columns are whole strips.
 ///
 /// Cost    one pass
-template <class Writing = detail::Storing>
+template <class Writing = Storing>
 __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, const float* matrix, Index stride,
                                                    Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
@@ -6925,7 +6874,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
       Twin* const to =
-          strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
+          strips + strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
         const Vec<float> above = row < rows ? load<Vec<float>>(matrix + col + i) : Vec<float>{};
@@ -6934,7 +6883,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
         const Pieces a(above), b(below);
         SIMPLX_UNROLL
         for (int piece = 0; piece < float_pieces; ++piece) {
-          write(to + piece * detail::strip_words + i, join_pairs(a.of[piece], b.of[piece]));
+          write(to + piece * strip_words + i, join_pairs(a.of[piece], b.of[piece]));
         }
       }
     }
@@ -6945,26 +6894,26 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
 /// The transpose (depth, columns) of a (columns, depth) matrix as a right operand; both are whole strips.
 ///
 /// Cost    one pass
-template <class Writing = detail::Storing>
+template <class Writing = Storing>
 __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index columns, const float* matrix,
                                                               Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   Measure measure;
   for (Index col = 0; col < columns; col += strip_columns) {
     for (Index step = 0; step < depth / step_depth; ++step) {
-      Twin* const to = strips + detail::strip_place(col, depth, step);
+      Twin* const to = strips + strip_place(col, depth, step);
       for (Index word = 0; word < tile_side; word += L) {
         for (Index i = 0; i < strip_columns; i += L) {
           const float* const from = matrix + (col + i) * depth + step * step_depth + 2 * word;
           const auto numbers = [&](int q, Vec<float>& front, Vec<float>& back) __attribute__((always_inline)) {
             const float* const row = from + q * depth;
-            __builtin_prefetch(row + detail::transposed_ahead<float>, 0, 2);
-            __builtin_prefetch(row + detail::transposed_ahead<float> + L, 0, 2);
+            __builtin_prefetch(row + transposed_ahead<float>, 0, 2);
+            __builtin_prefetch(row + transposed_ahead<float> + L, 0, 2);
             front = load<Vec<float>>(row), back = load<Vec<float>>(row + L);
             measure(front), measure(back);
           };
-          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
-            write(to + piece * detail::strip_words + (word + q) * strip_columns + i, words);
+          transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
+            write(to + piece * strip_words + (word + q) * strip_columns + i, words);
           });
         }
       }
@@ -6973,7 +6922,7 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
   return measure.extent();
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/gemm_pieces.hpp
 
@@ -6984,7 +6933,7 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
 /// block of a gradient. So what is infinite or tiny comes out as with the other kernels, and no other row knows of it.
 /// So are products of few rows, which would fill a part of a tile alone.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Whether the operands of all three products of a layer are whole strips.
 constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && N % strip_columns == 0; }
@@ -7008,7 +6957,7 @@ struct PackedPieces {
   /// Cost    one pass
   template <bool transposed>
   static void pack(const float* matrix, Twin* packed) {
-    detail::written<words_in_pieces(K * N)>(packed, [&](auto write) {
+    written<words_in_pieces(K * N)>(packed, [&](auto write) {
       Extent extent;
       if constexpr (transposed) {
         extent = pack_transposed_right_pieces(K, N, matrix, packed, write);
@@ -7024,8 +6973,6 @@ struct PackedPieces {
     return extent;
   }
 };
-
-namespace detail {
 
 /// The epilogue of rows that begin at `first`.
 template <class Epilogue>
@@ -7099,8 +7046,6 @@ __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Inde
   }
 }
 
-}  // namespace detail
-
 /// Words of scratch that gemm_pieces needs.
 constexpr Index product_pieces(Index rows, Index K) {
   return words_in_pieces(round_up(std::min(rows, piece_rows), tile_side) * std::min(K, piece_depth));
@@ -7117,7 +7062,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
-    return detail::rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
+    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
   }
   const Extent of_weights = PackedPieces<K, N>::extent(packed);
   for (Index row = 0; row < rows; row += piece_rows) {
@@ -7134,7 +7079,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
     const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
       const Index depth = std::min(K - from, piece_depth);
       pack_left_pieces(count, depth, left + from, K, take, scratch);
-      detail::multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
+      multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
     };
     if constexpr (K <= piece_depth) {
       part(std::integral_constant<Write, mode>{}, 0, epilogue);
@@ -7146,14 +7091,14 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
         part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
       }
       if constexpr (completed) {
-        part(std::integral_constant<Write, Write::store>{}, last, detail::Completing<N, float, Epilogue>{c, epilogue});
+        part(std::integral_constant<Write, Write::store>{}, last, Completing<N, float, Epilogue>{c, epilogue});
       }
     }
     for (Index begin = 0; begin < count; ++begin) {
       if (taken[begin]) continue;
       Index end = begin + 1;
       while (end < count && !taken[end]) ++end;
-      detail::rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
+      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
       begin = end;
     }
   }
@@ -7194,7 +7139,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
         for (Index col = 0; col < columns; col += strip_columns) {
           const FetchRows ahead{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
                                 (block_side + 6 * steps - 1) / (6 * steps)};
-          detail::tile_block<float_pieces, N, Write::accumulate>(
+          tile_block<float_pieces, N, Write::accumulate>(
               unit, std::min(span - i, block_side), block_side, steps, scratch + words_in_pieces(i * depth),
               right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, ahead);
         }
@@ -7213,7 +7158,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/linear_product.hpp
 
@@ -7226,7 +7171,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 /// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, unless it has
 /// so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
@@ -7394,7 +7339,7 @@ struct LinearProduct {
   static const Twin* pairs(const float* memory) { return reinterpret_cast<const Twin*>(memory); }
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/ops/term.hpp
 
@@ -7774,14 +7719,14 @@ struct op<"transpose"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.out(), s.cols, s.rows) =
-        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
+    cpu::MatrixMap<S>(frame.out(), s.cols, s.rows) =
+        cpu::ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
-        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
+    cpu::MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
+        cpu::ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
   }
 };
 
@@ -7805,18 +7750,18 @@ struct op<"contract"> : kernel_op {
     return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
   }
   template <int k, class S, class F>
-  static ConstMatrixMap<S> matrix(const F& frame) {
+  static cpu::ConstMatrixMap<S> matrix(const F& frame) {
     return {frame.template in<k>(), frame.template rows_in<k>(), F::template shape<k>.cols};
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
+    cpu::MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
     y.setZero();
-    add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
+    cpu::add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
+    const cpu::ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
     write<0>(frame, matrix<1, S>(frame), g.transpose());
     write<1>(frame, matrix<0, S>(frame), g);
   }
@@ -7826,10 +7771,10 @@ struct op<"contract"> : kernel_op {
   static void write(const F& frame, const A& a, const B& b) {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
-      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
+      cpu::MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
                                            F::template shape<k>.cols);
       if constexpr (mode == Write::store) target.setZero();
-      add_product(target, a, b);
+      cpu::add_product(target, a, b);
     }
   }
 };
@@ -7879,7 +7824,7 @@ struct op<"matmul"> : kernel_op {
   }
   static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
+    return cpu::packed_room(w.rows, w.cols) + cpu::packed_room(w.cols, w.rows);
   }
 
   /// What a product of the graph is, as constants.
@@ -7890,7 +7835,7 @@ struct op<"matmul"> : kernel_op {
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
     template <class Backend>
-    using On = LinearProduct<Backend, K, N, transposed, prepared>;
+    using On = cpu::LinearProduct<Backend, K, N, transposed, prepared>;
   };
 
   template <class Backend, class F>
@@ -8152,9 +8097,7 @@ struct AttentionGradients {
 ///
 /// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Queries that share a row of weights, and queries whose weights the backward pass holds at once.
 inline constexpr int query_group = 16;
@@ -8454,9 +8397,7 @@ struct AttentionHead {
   }
 };
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/attention.hpp
 
@@ -8464,9 +8405,7 @@ struct AttentionHead {
 /// Multi-head attention: every head of every sequence by attention_head.hpp, which has the equations. Heads whose
 /// widths are whole vectors are read and written where they lie, others by way of rows that end in zeros.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A head whose widths are no whole vectors, as one whose rows end in zeros, which add nothing to a product or a sum:
 /// operands are copied into such rows, results out of them.
@@ -8554,16 +8493,14 @@ void for_each_head(Segments sequences, int heads, Each each) {
   }
 }
 
-}  // namespace detail
-
 /// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
 template <AttentionSize size, class S>
 constexpr Index attention_scratch(Index longest) {
-  using Padded = detail::PaddedHead<size, S>;
-  const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
+  using Padded = PaddedHead<size, S>;
+  const Index rows = round_up(longest, query_group), block = std::min<Index>(rows, query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
-  return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
-         2 * detail::block_stride * rows + (detail::pads_heads<size, S> ? Padded::elements(rows) : 0);
+  return (Padded::key_width + Padded::value_width) * (rows + block + query_group) +
+         2 * block_stride * rows + (pads_heads<size, S> ? Padded::elements(rows) : 0);
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
@@ -8573,11 +8510,11 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::pads_heads<size, S>) {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (pads_heads<size, S>) {
+      PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     } else {
-      using Head = detail::AttentionHead<size, S>;
+      using Head = AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
     }
   });
@@ -8593,12 +8530,12 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::pads_heads<size, S>) {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (pads_heads<size, S>) {
+      PaddedHead<size, S>(in, first, rows, h, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     } else {
-      using Head = detail::AttentionHead<size, S>;
+      using Head = AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
       Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
@@ -8609,7 +8546,7 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
   });
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/attention_reference.hpp
 
@@ -8624,12 +8561,10 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
 /// and log are found by its namespace.
 /// Nothing allocates: the T x T matrices are maps onto the caller's scratch, and every product is a lazy one.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Elements of scratch for sequences of at most `longest` tokens: three T x T matrices.
 constexpr Index attention_reference_scratch(Index longest) { return 3 * longest * longest; }
-
-namespace detail {
 
 template <class S>
 using DenseMatrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -8715,8 +8650,6 @@ void write_reference(Write mode, Target target, const Value& value) {
   if (mode == Write::accumulate) target.noalias() += value;
 }
 
-}  // namespace detail
-
 /// The forward pass; fills `out` and `log_sum_exp`.
 /// Shapes  out as value; log_sum_exp (rows, heads).
 /// Cost    T^2 (key_width + value_width) multiply-adds per head; no heap;
@@ -8728,10 +8661,10 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      detail::DenseHead<S> head(size, in, first, rows, h, scratch,
+      DenseHead<S> head(size, in, first, rows, h, scratch,
                                 [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
-      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
+      head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
 }
 
@@ -8747,9 +8680,9 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
-      const auto d_output = detail::head_of(dout, first, rows, h, size.heads, size.value_width);
-      Eigen::Map<detail::DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
+      DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
+      const auto d_output = head_of(dout, first, rows, h, size.heads, size.value_width);
+      Eigen::Map<DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
       d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
       if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
       if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
@@ -8757,7 +8690,7 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
 
       head.mix();
       if (dv_mode != Write::skip)
-        detail::write_reference(dv_mode, detail::head_of(to.value, first, rows, h, size.heads, size.value_width),
+        write_reference(dv_mode, head_of(to.value, first, rows, h, size.heads, size.value_width),
                                 head.mixed.transpose().lazyProduct(d_output));
       auto& d_scores = d_mixed;
       for (Index i = 0; i < rows; ++i) {
@@ -8766,15 +8699,15 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
             (head.weights.row(i).array() * (d_mixed.row(i).array() - correction) * (head.beta * head.scale)).matrix();
       }
       if (dq_mode != Write::skip)
-        detail::write_reference(dq_mode, detail::head_of(to.query, first, rows, h, size.heads, size.key_width),
+        write_reference(dq_mode, head_of(to.query, first, rows, h, size.heads, size.key_width),
                                 d_scores.lazyProduct(head.key));
       if (dk_mode != Write::skip)
-        detail::write_reference(dk_mode, detail::head_of(to.key, first, rows, h, size.heads, size.key_width),
+        write_reference(dk_mode, head_of(to.key, first, rows, h, size.heads, size.key_width),
                                 d_scores.transpose().lazyProduct(head.query));
     }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/ops/attention.hpp
 
@@ -8856,9 +8789,9 @@ struct attention_op : kernel_op {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     if constexpr (Backend::by_vectors) {
-      return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
+      return cpu::attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
-      return attention_reference_scratch(rows.longest());
+      return cpu::attention_reference_scratch(rows.longest());
     }
   }
   template <class F>
@@ -8888,9 +8821,9 @@ struct attention_op : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
     if constexpr (Cpu<S, path>::by_vectors) {
-      attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+      cpu::attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     } else {
-      attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+      cpu::attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     }
   }
 
@@ -8898,11 +8831,11 @@ struct attention_op : kernel_op {
   static void backward(Cpu<S, path>, const F& f) {
     constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
     if constexpr (Cpu<S, path>::by_vectors) {
-      attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
-                                              f.scratch());
+      cpu::attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(),
+                                                   gradients(f), f.scratch());
     } else {
-      attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(), gradients(f),
-                                   f.scratch());
+      cpu::attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(),
+                                        gradients(f), f.scratch());
     }
   }
 };
@@ -9460,8 +9393,8 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      detail::each_column<S, cols>([&]<class V>(Index c) {
-        Register<V> total{};
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        cpu::Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
@@ -10993,9 +10926,9 @@ struct op<"maximum"> : kernel_op {
   }
   template <Index cols, class S>
   static S largest_of_row(const S* x) {
-    if constexpr (cols < lanes<S> && takes_part<S, cols>) {
-      using Row = Part<S, cols>;
-      return largest_lane(counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
+    if constexpr (cols < lanes<S> && cpu::takes_part<S, cols>) {
+      using Row = cpu::Part<S, cols>;
+      return largest_lane(cpu::counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
     } else {
       return largest_of(x, cols);
     }
@@ -11012,13 +10945,13 @@ struct op<"maximum"> : kernel_op {
       for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
-      detail::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
+      cpu::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
       for (Index row = 0; row < rows; ++row) {
-        most.each([&]<class V>(Index col, Register<V>& so_far) __attribute__((always_inline)) {
+        most.each([&]<class V>(Index col, cpu::Register<V>& so_far) __attribute__((always_inline)) {
           so_far = larger(so_far, load<V>(x + row * cols + col));
         });
       }
-      most.each([&]<class V>(Index col, Register<V>& largest) __attribute__((always_inline)) {
+      most.each([&]<class V>(Index col, cpu::Register<V>& largest) __attribute__((always_inline)) {
         store<V>(y + col, largest);
       });
     }
@@ -11138,21 +11071,21 @@ struct op<"rms_norm"> : kernel_op {
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
     if constexpr (path == Path::reference) {
-      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
-      MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
+      const cpu::ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
+      cpu::MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
       r = (xs.rowwise().squaredNorm().array() / S(d) + (inside<F> ? epsilon : S(0))).sqrt().matrix();
       ys = ((r.array() + (inside<F> ? S(0) : epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() *
            g.row(0).array();
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
-        const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> v = load<V>(x + c);
+        const S mean_square = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> v = load<V>(x + c);
           return v * v;
         }) / S(d);
         const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
         const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           store<V>(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
         });
       }
@@ -11169,8 +11102,8 @@ struct op<"rms_norm"> : kernel_op {
     const Index rows = frame.rows();
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
       const S r = saved[row], q = S(1) / (r + epsilon);
-      const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> xg = load<V>(x + c) * load<V>(dy + c);
+      const S ux = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
           store<V>(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
         }
@@ -11178,8 +11111,8 @@ struct op<"rms_norm"> : kernel_op {
       });
       if constexpr (F::template write<0> != Write::skip) {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> u = load<V>(gain + c) * load<V>(dy + c);
           put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
@@ -11216,8 +11149,8 @@ struct op<"layer_norm"> : kernel_op {
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
     if constexpr (path == Path::reference) {
-      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
-      MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
+      const cpu::ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
+      cpu::MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
       kept.col(0) = xs.rowwise().mean();
       ys = xs.colwise() - kept.col(0);
       kept.col(1) = (ys.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt().inverse().matrix();
@@ -11225,17 +11158,17 @@ struct op<"layer_norm"> : kernel_op {
       return;
     }
     for (Index row = 0; row < rows; ++row, x += d, y += d) {
-      const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S mean = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(x + c);
       }) / S(d);
-      const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> v = load<V>(x + c) - splat<V>(mean);
+      const S variance = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
       const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
-      detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         store<V>(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
       });
     }
@@ -11253,18 +11186,18 @@ struct op<"layer_norm"> : kernel_op {
       const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
         return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
       };
-      const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+      const S u_along = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
         if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
         if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
-      const S u_mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S u_mean = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(dy + c) * load<V>(gain + c);
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> u = load<V>(dy + c) * load<V>(gain + c);
           put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
@@ -12731,9 +12664,7 @@ constexpr bool keeps_rows_apart(int of = G::count - 1) {
 #include <unistd.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The number of this process, where there is fork().
 inline long this_process() {
@@ -12743,8 +12674,6 @@ inline long this_process() {
   return 0;
 #endif
 }
-
-}  // namespace detail
 
 /// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
@@ -12789,7 +12718,7 @@ class Team {
     void* const function = const_cast<void*>(static_cast<const void*>(&f));
     if (workers_.empty()) return call<Function>(function, 0);
     Shared& shared = *shared_;
-    if (shared.process != detail::this_process()) {
+    if (shared.process != this_process()) {
       throw Error("these threads were started before fork(), which copies none of them",
                   "make what has more than one thread in the process that runs it");
     }
@@ -12827,7 +12756,7 @@ class Team {
     void* function = nullptr;
     void (*call)(void*, int) = nullptr;
     std::vector<std::exception_ptr> errors;
-    const long process = detail::this_process();
+    const long process = this_process();
 
     void guarded(int member) {
       try {
@@ -12858,7 +12787,7 @@ class Team {
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/core/view.hpp
 
@@ -12937,7 +12866,7 @@ inline constexpr GraphView view_of{.count = G::count,
 #include <sys/mman.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///
@@ -12987,14 +12916,14 @@ class Buffer {
   Index size_ = 0;
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/cpu/workspace.hpp
 
 /// \file simplx/cpu/workspace.hpp
 /// The arena of one evaluation: kept values, temporaries, scratch and results; made once and reused.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Whether an arena has the gradients of results, which a backward begins with.
 enum class Seeds : bool { none, room };
@@ -13002,7 +12931,7 @@ enum class Seeds : bool { none, room };
 /// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class S, class Memory = Buffer<S>>
+template <class S, class Memory = cpu::Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
@@ -13071,10 +13000,10 @@ template <class G, class Backend>
 class Workspace : public Arena<typename Backend::Scalar> {
  public:
   explicit Workspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity, seeds) {}
+      : Arena<typename Backend::Scalar>(view_of<G>, graph_scratch<G, Backend>(capacity), capacity, seeds) {}
 };
 
-}  // namespace simplx
+}  // namespace simplx::detail
 
 // ---- simplx/core/inputs.hpp
 
@@ -13322,12 +13251,14 @@ void assign_anew(const Object& object, Index rows, T* to) {
 ///     normal    z_i = sqrt(-2 log u_2i) cos(2 pi u_2i+1)                                         (Box & Muller)
 
 namespace simplx::inline SIMPLX_TARGET {
+namespace cpu {
 
-namespace detail {
+/// A counter in each lane.
+using Counters = detail::Bits<Vec<double>>;
 
 /// bits() of each counter: scramble in lanes, of which a GPU's compiler knows none.
-__attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint64_t key, Bits<Vec<double>> counter) {
-  Bits<Vec<double>> z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
+__attribute__((always_inline)) inline Counters bits_of_lanes(std::uint64_t key, Counters counter) {
+  Counters z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -13336,12 +13267,11 @@ __attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint6
 /// Numbers first, first + step, first + 2 step, ... of a key.
 __attribute__((always_inline)) inline Vec<double> uniform_lanes(std::uint64_t key, std::uint64_t first,
                                                                std::uint64_t step) {
-  using V = Vec<double>;
-  Bits<V> counter{};
+  Counters counter{};
   for (int i = 0; i < lanes<double>; ++i) counter[i] = first + static_cast<std::uint64_t>(i) * step;
-  const Bits<V> random = bits_of_lanes(key, counter);
+  const Counters random = bits_of_lanes(key, counter);
   // The lowest bits of a double in [1, 2) are those of its fraction; what is left of the sum is exact.
-  return (value_of<V>((random >> 12) | bits_of(1.0)) - 1) + 0x1p-53;
+  return (detail::value_of<Vec<double>>((random >> 12) | detail::bits_of(1.0)) - 1) + 0x1p-53;
 }
 
 /// Numbers first, first + 1, ... of a key.
@@ -13361,20 +13291,20 @@ void fill_by_lanes(Index count, double* values, const Draw& draw) {
   }
 }
 
-}  // namespace detail
-
 /// values[i] = uniform(key, first + i)
 inline void fill_uniform(std::uint64_t key, std::uint64_t first, Index count, double* values) {
-  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::uniform_lanes(key, first + i, 1); });
+  fill_by_lanes(count, values, [&](std::uint64_t i) { return uniform_lanes(key, first + i, 1); });
 }
-
-/// Standard normal.
-inline double normal(std::uint64_t key, std::uint64_t counter) { return detail::normal_lanes(key, counter)[0]; }
 
 /// values[i] = normal(key, first + i)
 inline void fill_normal(std::uint64_t key, std::uint64_t first, Index count, double* values) {
-  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::normal_lanes(key, first + i); });
+  fill_by_lanes(count, values, [&](std::uint64_t i) { return normal_lanes(key, first + i); });
 }
+
+}  // namespace cpu
+
+/// Standard normal.
+inline double normal(std::uint64_t key, std::uint64_t counter) { return cpu::normal_lanes(key, counter)[0]; }
 
 }  // namespace simplx
 
@@ -13409,7 +13339,7 @@ inline double inner_product(const double* x, const double* y, Index count) {
 inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
   const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
   std::vector<double> vectors(static_cast<std::size_t>(count * length));
-  fill_normal(key, 0, count * length, vectors.data());
+  cpu::fill_normal(key, 0, count * length, vectors.data());
   for (Index v = 0; v < count; ++v) {
     double* const x = vectors.data() + v * length;
     for (int pass = 0; pass < 2; ++pass) {
@@ -13458,7 +13388,8 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
     double numbers[together];
     for (Index begin = 0; begin < size; begin += together) {
       const Index count = std::min(together, size - begin);
-      (law == Law::uniform ? fill_uniform : fill_normal)(key, static_cast<std::uint64_t>(begin), count, numbers);
+      const auto fill = law == Law::uniform ? cpu::fill_uniform : cpu::fill_normal;
+      fill(key, static_cast<std::uint64_t>(begin), count, numbers);
       for (Index i = 0; i < count; ++i) {
         values[begin + i] = static_cast<S>(law == Law::uniform ? value * (2 * numbers[i] - 1) : deviation * numbers[i]);
       }
@@ -13604,8 +13535,8 @@ class FunctionInputs {
 
   GraphView graph_;
   TensorList tensors_;
-  Buffer<S> inputs_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
+  cpu::Buffer<S> inputs_[max_inputs];
+  cpu::Buffer<std::int32_t> indices_[max_inputs];
   const void* pointers_[max_inputs]{};  ///< to what was given
   Holder holder_[max_inputs]{};
   bool changed_[max_inputs]{};  ///< given anew since whoever evaluates has looked
@@ -13733,7 +13664,7 @@ class FunctionMemory : public FunctionInputs<S> {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
       const Index size = Inputs::size_of(i);
-      if (input_gradients_[number].size() < size) input_gradients_[number] = Buffer<S>(size);
+      if (input_gradients_[number].size() < size) input_gradients_[number] = cpu::Buffer<S>(size);
       context_.input_gradients[number] = input_gradients_[number].data();
     }
     Inputs::stale_ = false;
@@ -13769,8 +13700,8 @@ class FunctionMemory : public FunctionInputs<S> {
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
 
   Index (*scratch_)(const Rows&);
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  Buffer<S> input_gradients_[max_inputs];
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> input_gradients_[max_inputs];
   std::optional<Arena<S>> arena_;
 };
 
@@ -13798,7 +13729,7 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
     Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
   }
   /// For threads that share the evaluation.
-  Context<typename Backend::Scalar> given(Team& team) {
+  Context<typename Backend::Scalar> given(cpu::Team& team) {
     const auto all = Memory::given();
     team.run([&](int member) {
       Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());
@@ -13963,7 +13894,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
       const Index needed = (shape<node>.is_fixed() ? shape<node>.rows : size.rows) * shape<node>.cols;
-      Buffer<T> larger(buffer.size() < needed ? needed : 0);  // memory may be short: that, too, before anything changes
+      cpu::Buffer<T> larger(buffer.size() < needed ? needed : 0);  // before anything changes: memory may be short
       const Index rows = take_rows(node, size, detail::Holder::function);
       if (larger.size() != 0) buffer = std::move(larger);
       detail::assign<shape<node>>(object, rows, buffer.data());
@@ -14775,9 +14706,9 @@ class EvaluationMemory {
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
       const int number = graph.input[i];
       const Index size = size_of(i);
-      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
+      inputs_[number] = cpu::Buffer<S>(whole_numbers ? 0 : size);
+      input_gradients_[number] = cpu::Buffer<S>(whole_numbers ? 0 : size);
+      indices_[number] = cpu::Buffer<std::int32_t>(whole_numbers ? size : 0);
       context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
                                               : static_cast<const void*>(inputs_[number].data());
       context_.input_gradients[number] = input_gradients_[number].data();
@@ -14815,12 +14746,12 @@ class EvaluationMemory {
 
   GraphView graph_;
   TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
   std::vector<Index> offsets_;
   std::optional<Arena<S>> arena_;
   Context<S> context_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
+  cpu::Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  cpu::Buffer<std::int32_t> indices_[max_inputs];
 };
 
 }  // namespace detail
@@ -15412,7 +15343,7 @@ class FurtherSums {
   }
 
  private:
-  Buffer<S> sums_;
+  cpu::Buffer<S> sums_;
   std::vector<FurtherUse> uses_;
 };
 
@@ -15443,7 +15374,7 @@ class GradientSums {
   }
 
  private:
-  Buffer<S> first_;
+  cpu::Buffer<S> first_;
   FurtherSums<G, S> further_;
 };
 
@@ -15639,12 +15570,12 @@ class MicroBatches {
 
 /// The arena of one thread, for one micro-batch at a time.
 template <class G, class Backend>
-class MicroBatchWorkspace : public Workspace<G, Backend> {
+class MicroBatchWorkspace : public detail::Workspace<G, Backend> {
  public:
   using S = typename Backend::Scalar;
 
-  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+  explicit MicroBatchWorkspace(const Rows& capacity, detail::Seeds seeds = detail::Seeds::room)
+      : detail::Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
   /// For sequences first .. last of these.
   Context<S> context_of(const Segments& all, Index first, Index last) {
@@ -15785,7 +15716,7 @@ class DividedLoss {
   using Run = Execute<G, Backend>;
 
   /// The loss; `all` has the rows, inputs, parameters and buffers of everything that was given.
-  double value(Team& team, const Context<S>& all) {
+  double value(cpu::Team& team, const Context<S>& all) {
     divide(team, all);
     team.run([&](int member) {
       for (Index p = member; p < parts(); p += team.size()) forward(all, p, member);
@@ -15793,7 +15724,7 @@ class DividedLoss {
     return loss();
   }
   /// The same, and its gradient in `all.gradients`.
-  double value_and_grad(Team& team, const Context<S>& all) {
+  double value_and_grad(cpu::Team& team, const Context<S>& all) {
     divide(team, all);
     const Index share = round_up((G::layout.parameters + team.size() - 1) / team.size(), alignment);
     const auto begin_of = [&](int member) { return std::min(member * share, G::layout.parameters); };
@@ -15836,7 +15767,7 @@ class DividedLoss {
   Index parts() const { return std::ssize(begins_) - 1; }
   /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them. Of
   /// what has no rows all is one part: what a mean or a sum over none is, the graph says.
-  void divide(const Team& team, const Context<S>& all) {
+  void divide(const cpu::Team& team, const Context<S>& all) {
     begins_.clear();
     if (rows_divided(all) == 0) {
       begins_.push_back(0);
@@ -15862,9 +15793,9 @@ class DividedLoss {
     return rows;
   }
   /// Makes what holds the largest part, and the largest so far, unless there is room.
-  void make_room(const Team& team, const Context<S>& all) {
+  void make_room(const cpu::Team& team, const Context<S>& all) {
     turns_.make_room(parts());
-    if (losses_.size() < parts()) losses_ = Buffer<double>(parts());
+    if (losses_.size() < parts()) losses_ = cpu::Buffer<double>(parts());
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
@@ -15913,7 +15844,7 @@ class DividedLoss {
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
   std::vector<MicroBatchWorkspace<G, Backend>> members_;
-  Buffer<double> losses_;
+  cpu::Buffer<double> losses_;
   Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };
@@ -16551,8 +16482,8 @@ class Updates {
   /// no part of the norm. The moments begin anew when an optimiser of another kind takes over. `fold(begin, end)` is
   /// called first for each part of the gradient.
   template <class Optimiser, class Fold>
-  void step(const Optimiser& optimiser, Team& team, const std::vector<TensorInfo>& tensors, S* parameters, S* gradient,
-            StepResult& result, const Fold& fold) {
+  void step(const Optimiser& optimiser, cpu::Team& team, const std::vector<TensorInfo>& tensors, S* parameters,
+            S* gradient, StepResult& result, const Fold& fold) {
     const Index size = first_moment_.size(), chunks = norm_chunks(size);
     team.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team.size()) {
@@ -16599,7 +16530,7 @@ class Updates {
  private:
   double clip_;
   std::vector<SettingsRun> runs_;
-  Buffer<S> first_moment_, second_moment_;
+  cpu::Buffer<S> first_moment_, second_moment_;
   std::vector<double> chunk_norms_;
   StepCount count_;
 };
@@ -16654,7 +16585,7 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   LearnerUpdates(const std::vector<TensorInfo>& tensors, Index elements, const TrainerOptions& options)
       : Base(tensors, elements, options), team_(options.threads) {}
 
-  Team& team() { return team_; }
+  cpu::Team& team() { return team_; }
   template <class Optimiser, class Trained>
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
@@ -16662,7 +16593,7 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   }
 
  private:
-  Team team_;
+  cpu::Team team_;
 };
 
 /// Who evaluates a loss that is not divided: the function itself, as everything on a GPU.
@@ -17405,12 +17336,12 @@ class Inference : public detail::LogitsModel<model> {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }
-    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, Seeds::none);
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, detail::Seeds::none);
   }
 
-  Team team_;
+  cpu::Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<S> results_;
   Index offsets_[2] = {0, 0};
@@ -17665,7 +17596,7 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
 /// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
 /// follow one another have the same keys or values (grouped queries), a store has them once.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Tokens that lie side by side in a store.
 template <class S>
@@ -17678,8 +17609,6 @@ struct AttentionPast {
   S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
   const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
 };
-
-namespace detail {
 
 /// Puts a token into a store of fewer heads, of each group of equal ones the first.
 template <int heads, int stored, Index width, class S>
@@ -17849,8 +17778,6 @@ struct AttentionStep {
   }
 };
 
-}  // namespace detail
-
 /// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
 template <AttentionSize size, bool inputs, class S>
 constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
@@ -17872,19 +17799,19 @@ template <AttentionSize size, bool inputs, int key_heads = size.heads, int value
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                AttentionPast<S> past, S* out, S* scratch) {
-  using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
-  const auto remember = [&](Index count) {
+  using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
+  const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
       const Index token = past_tokens + row;
       if constexpr (!inputs) {
-        detail::remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
+        remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
       }
-      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
+      remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
     }
   };
   const auto each = [&]<class Of>(Of, bool remembered) {
     const auto next = [&]<int count>(std::integral_constant<int, count>) {
-      if (!remembered) remember(count);
+      if (!remembered) remember_rows(count);
       Of::template run<count>(in, past, past_tokens, out, scratch);
       if constexpr (!inputs) in.key += count * Step::keys;
       in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
@@ -17896,18 +17823,18 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
   };
   if constexpr (inputs) {
     if (Step::projects(rows, past_tokens)) {
-      remember(rows);
+      remember_rows(rows);
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
       Step::project_keys(tokens, past, keys);
       past.keys = keys;
-      return each(detail::AttentionStep<size, false, key_heads, value_heads, S>(), true);
+      return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
     }
   }
   each(Step(), false);
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu
 
 // ---- simplx/ops/batched_matmul.hpp
 
@@ -18295,9 +18222,9 @@ namespace detail {
 /// The largest element of a row.
 template <Index cols, class S>
 S highest_of(const S* x) {
-  if constexpr (cols < lanes<S> && takes_part<S, cols>) {
-    using Row = Part<S, cols>;
-    return largest(counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
+  if constexpr (cols < lanes<S> && cpu::takes_part<S, cols>) {
+    using Row = cpu::Part<S, cols>;
+    return largest(cpu::counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
   } else if constexpr (cols < lanes<S>) {
     S highest = x[0];
     for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
@@ -18314,15 +18241,15 @@ S highest_of(const S* x) {
 /// where all of x is far from 0.
 template <Index cols, class S, class Visit>
 __attribute__((always_inline)) inline S sum_below(const S* x, S highest, const Visit& visit) {
-  return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-    const Register<V> e = exp(Register<V>(load<V>(x + c) - splat<V>(highest)));
+  return cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    const cpu::Register<V> e = exp(cpu::Register<V>(load<V>(x + c) - splat<V>(highest)));
     visit.template operator()<V>(c, e);
     return e;
   });
 }
 template <Index cols, class S>
 S sum_below(const S* x, S highest) {
-  return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
+  return sum_below<cols>(x, highest, []<class V>(Index, cpu::Register<V>) {});
 }
 
 /// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
@@ -18331,7 +18258,7 @@ inline constexpr Index rows_at_once = 64;
 /// y = f(y) for each of `count` numbers, by vectors.
 template <class S, class F>
 __attribute__((always_inline)) inline void change_each(Index count, S* y, const F& f) {
-  each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+  cpu::each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
     store(y + i, V(f(load<V>(y + i))));
   });
 }
@@ -18365,32 +18292,32 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     for (Index i = 0; i < count; ++i) highest[i] = highest_of<cols>(from + i * cols);
     if constexpr (cols % lanes<S> != 0 && cols < 4 * lanes<S>) {  // exponentials of narrow rows fill whole vectors
       for (Index i = 0; i < count; ++i) {
-        each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
           store<V>(to + i * cols + c, load<V>(from + i * cols + c) - splat<V>(highest[i]));
         });
       }
       change_each(count * cols, to, [](auto below) { return exp(below); });
       for (Index i = 0; i < count; ++i) {
-        total[i] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        total[i] = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
           return load<V>(to + i * cols + c);
         });
       }
     } else {
       for (Index i = 0; i < count; ++i) {
-        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, Register<V> e) {
+        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, cpu::Register<V> e) {
           store<V>(to + i * cols + c, e);
         });
       }
     }
     if constexpr (wants_log_sum) {
-      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+      cpu::each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
     }
     change_each(count, total, [](auto sum) { return S(1) / sum; });
     for (Index i = 0; i < count; ++i) {
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         store<V>(to + i * cols + c, load<V>(to + i * cols + c) * splat<V>(total[i]));
       });
     }
@@ -18422,10 +18349,10 @@ struct op<"softmax"> : detail::softmax_op {
     const S *y = frame.out(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S along = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(g + c) * load<V>(y + c);
       });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
@@ -18445,7 +18372,7 @@ struct op<"log_softmax"> : detail::softmax_op {
     S* y = frame.out();
     const auto all = [](Index) { return true; };
     detail::log_sums_below<cols>(frame.rows(), x, all, [&](Index row, S highest, S log_sum) {
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Index at = row * cols + c;
         store<V>(y + at, (load<V>(x + at) - splat<V>(highest)) - splat<V>(log_sum));
       });
@@ -18457,10 +18384,10 @@ struct op<"log_softmax"> : detail::softmax_op {
     const S *y = frame.out(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S total = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S total = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(g + c);
       });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
@@ -18486,7 +18413,7 @@ struct op<"log_sum_exp"> : kernel_op {
     const S *y = frame.saved(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }
@@ -18739,19 +18666,19 @@ struct streamed_attention : by_row {
       .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
-    return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
+    return cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
   }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
-    AttentionPast<S> past{memory.stores, memory.stores, memory.once};
+    cpu::AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
       constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
       past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
     } else {
       past.values += stored_keys<F> * memory.capacity;
     }
-    attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+    cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
         frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
   }
 };
@@ -18985,7 +18912,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
   constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
-  return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+  return (all.per_token * round_up(context, cpu::token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
 /// A model token by token: logits of the next token, without evaluating anew what came before.
@@ -19011,7 +18938,7 @@ class Stream {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        workspace_(Rows{.tokens = chunk_}, Seeds::none),
+        workspace_(Rows{.tokens = chunk_}, detail::Seeds::none),
         remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
         scratch_(Run::scratch(chunk_, context)) {}
 
@@ -19055,7 +18982,7 @@ class Stream {
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
     context.past = size_;
     context.inputs[0] = tokens.data();
-    const Index capacity = round_up(capacity_, token_block<S>);
+    const Index capacity = round_up(capacity_, cpu::token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
     Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, chunk);
     size_ += rows;
@@ -19064,8 +18991,8 @@ class Stream {
 
   Net& net_;
   Index capacity_, chunk_, size_ = 0;
-  Workspace<G, Backend> workspace_;
-  Buffer<S> remembered_, scratch_;
+  detail::Workspace<G, Backend> workspace_;
+  cpu::Buffer<S> remembered_, scratch_;
   Index offsets_[2] = {0, 0};
   std::span<const S> logits_;
 };
@@ -19183,12 +19110,12 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (std::is_floating_point_v<S>) {
           if (smoothing(frame) == S(0)) return;  // a logit may be -inf
         }
-        loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
     };
     if constexpr (path == Path::reference) {
       for (Index row = 0; row < frame.rows(); ++row) {
-        const ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
+        const cpu::ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
         const S highest = of_row.maxCoeff();
         finish(row, highest, log(S((of_row.array() - highest).exp().sum())));
       }
@@ -19211,9 +19138,9 @@ struct op<"cross_entropy"> : kernel_op {
         continue;
       }
       const S scale = dloss[row], highest = saved[2 * row], log_sum = saved[2 * row + 1];
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> below = load<V>(logits + c) - splat<V>(highest);
-        const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
+      cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> below = load<V>(logits + c) - splat<V>(highest);
+        const cpu::Register<V> probability = exp(cpu::Register<V>(below - splat<V>(log_sum)));
         put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
@@ -19296,7 +19223,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
-      return packed_room(classes, table.cols) + packed_room(table.cols, classes);
+      return cpu::packed_room(classes, table.cols) + cpu::packed_room(table.cols, classes);
     };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);
@@ -19308,7 +19235,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr Index together = tile(F::attributes), whole = classes / together * together;
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
-    using Product = LinearProduct<Backend, width, count, true, prepared>;
+    using Product = cpu::LinearProduct<Backend, width, count, true, prepared>;
     /// A tile in what is packed; of a table that is not prepared there is none.
     static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
     using Whole = Product<together>;
@@ -19399,7 +19326,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static void add_bias([[maybe_unused]] const F& frame, [[maybe_unused]] Index begin, [[maybe_unused]] S* logits) {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
@@ -19451,9 +19378,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
-        detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> below = load<V>(logits + c) - splat<V>(saved[2 * i]);
-          store<V>(logits + c, exp(Register<V>(below - splat<V>(saved[2 * i + 1]))) * splat<V>(dloss[row]));
+        cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> below = load<V>(logits + c) - splat<V>(saved[2 * i]);
+          store<V>(logits + c, exp(cpu::Register<V>(below - splat<V>(saved[2 * i + 1]))) * splat<V>(dloss[row]));
         });
         const Index own = rows.labels[row] - begin;
         if (own >= 0 && own < classes) logits[own] -= dloss[row];
@@ -19465,7 +19392,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       if constexpr (wants_bias) {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
-          detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+          cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
             put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
@@ -19484,7 +19411,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         if (rows.count < rows.all) std::fill_n(dx, rows.all * T::width, S(0));
       }
       rows.each([&](Index i, Index row) {
-        detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
           put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
@@ -19502,7 +19429,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       const S kept = before > minus_infinity<S> ? sum * exp(before - highest) : sum;
       sum = kept + detail::sum_below<classes>(logits, highest);
     } else {  // of logits that all are -inf nothing is added, of a NaN one
-      const S all = detail::sum_columns<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S all = cpu::sum_columns<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(logits + c);
       });
       if (!(all == minus_infinity<S>)) sum = all;
@@ -20495,10 +20422,10 @@ struct sequence_op : kernel_op {
     frame.context.segments.each([&](Index s, Index begin, Index tokens) {
       const Index end = begin + tokens, together = rows_of_part(tokens);
       const S of_token = weight<F>(tokens);
-      each_column<S, cols>([&]<class V>(Index c) {
-        Register<V> total{};
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        cpu::Register<V> total{};
         for (Index first = begin; first < end; first += together) {
-          Register<V> part{};
+          cpu::Register<V> part{};
           for (Index t = first; t < std::min(first + together, end); ++t) part += load<V>(from + t * cols + c);
           total += part;
         }
@@ -20512,8 +20439,8 @@ struct sequence_op : kernel_op {
     constexpr Index cols = F::out_shape.cols;
     frame.context.segments.each([&](Index s, Index begin, Index tokens) {
       const S of_token = weight<F>(tokens);
-      each_column<S, cols>([&]<class V>(Index c) {
-        const Register<V> x = load<V>(from + s * cols + c) * of_token;
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        const cpu::Register<V> x = load<V>(from + s * cols + c) * of_token;
         for (Index t = begin; t < begin + tokens; ++t) put<mode, V>(to + t * cols + c, x);
       });
     });
@@ -20686,7 +20613,7 @@ class WeightAverage {
     if (in_place_) throw Error("the average is in the place of the weights", "let the guard of swap_into end first");
   }
 
-  Buffer<S> values_;
+  cpu::Buffer<S> values_;
   std::optional<double> decay_;
   long updates_ = 0;
   bool in_place_ = false;
@@ -21999,9 +21926,9 @@ class Trainer {
   }
 
   TrainerOptions options_;
-  Team team_;
+  cpu::Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
   Turns turns_;

@@ -18,6 +18,7 @@
 namespace bench {
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 /// An object on a line of its own; numbers, words and lists of either. What is not finite is told in the words of
 /// Python's parser.

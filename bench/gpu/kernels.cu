@@ -320,12 +320,12 @@ int main() {
     rows_of_a_layer(bench);
     embeddings(bench);
     graphs_of_a_model(bench, rate);
-    causal_attention<detail::CudaCores<float>, float>(bench, "", bench.product_rate);
-    causal_attention<detail::BFloat16Cores, __nv_bfloat16>(bench, " bfloat16", rate);
+    causal_attention<CudaCores<float>, float>(bench, "", bench.product_rate);
+    causal_attention<BFloat16Cores, __nv_bfloat16>(bench, " bfloat16", rate);
     for (const Index context : {1024, 128}) {
-      attention_of_a_layer<AttentionMatrix::softmax, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
+      attention_of_a_layer<AttentionMatrix::softmax, Mask::full, BFloat16Cores, __nv_bfloat16>(
           bench, "softmax bfloat16 full", context, rate);
-      attention_of_a_layer<AttentionMatrix::shaped, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
+      attention_of_a_layer<AttentionMatrix::shaped, Mask::full, BFloat16Cores, __nv_bfloat16>(
           bench, "shaped bfloat16 full", context, rate);
     }
     ends_of_a_model(bench);

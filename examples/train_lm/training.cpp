@@ -158,7 +158,7 @@ class TrainingRun {
     if (!steps_ && directory_.begun()) steps_ = recorded_steps();
     if (!steps_) steps_ = calibrate();
     if (!steps_) return interrupt_.exit_status();
-    const double peak = on_cpu() ? measured_peak_gflops(options_.threads) : 0;
+    const double peak = on_cpu() ? cpu::measured_peak_gflops(options_.threads) : 0;
     RunRecord record = make_record(peak);
     if (directory_.begun()) {
       check_same(record);

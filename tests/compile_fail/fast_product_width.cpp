@@ -7,10 +7,10 @@
 using namespace simplx;
 
 void run(const double* a, const double* b, double* c) {
-  const Static<1> next;
+  const cpu::Static<1> next;
 #ifdef FIXED
-  gemm_strided<64, Write::store>(128, 32, a, Static<32>{}, next, b, Static<64>{}, c, Static<64>{});
+  cpu::gemm_strided<64, Write::store>(128, 32, a, cpu::Static<32>{}, next, b, cpu::Static<64>{}, c, cpu::Static<64>{});
 #else
-  gemm_strided<71, Write::store>(128, 32, a, Static<32>{}, next, b, Static<71>{}, c, Static<71>{});
+  cpu::gemm_strided<71, Write::store>(128, 32, a, cpu::Static<32>{}, next, b, cpu::Static<71>{}, c, cpu::Static<71>{});
 #endif
 }

@@ -9,9 +9,9 @@ using namespace simplx;
 Index columns() {
   Index count = 0;
 #ifdef FIXED
-  each_panel<64, double>([&](auto width, Index) { count += width; });
+  cpu::each_panel<64, double>([&](auto width, Index) { count += width; });
 #else
-  each_panel<71, double>([&](auto width, Index) { count += width; });
+  cpu::each_panel<71, double>([&](auto width, Index) { count += width; });
 #endif
   return count;
 }

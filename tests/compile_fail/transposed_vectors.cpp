@@ -7,7 +7,7 @@
 using namespace simplx;
 
 #ifdef FIXED
-void run(const double* rows, double* columns) { transpose_group<16, 16>(4, 1.0, rows, 16, columns); }
+void run(const double* rows, double* columns) { cpu::transpose_group<16, 16>(4, 1.0, rows, 16, columns); }
 #else
-void run(const double* rows, double* columns) { transpose_group<11, 16>(4, 1.0, rows, 11, columns); }
+void run(const double* rows, double* columns) { cpu::transpose_group<11, 16>(4, 1.0, rows, 11, columns); }
 #endif

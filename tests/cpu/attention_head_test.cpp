@@ -8,6 +8,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 // Against the definitions, with gradients, it is held as a whole: cpu/attention_test.cpp.
 
@@ -25,7 +26,7 @@ TEST_CASE("cpu/attention_head: scores are of the columns that are used") {
   };
   const auto query = numbers(keys_used, 0, 1), key = numbers(keys_used, NAN, 2), value = numbers(values_used, 0, 3);
   std::vector<double> out(rows * width, NAN), log_sums(rows), scratch(20000, NAN);
-  const detail::AttentionHead<AttentionSize{1, width, width}, double, keys_used, values_used> head(
+  const AttentionHead<AttentionSize{1, width, width}, double, keys_used, values_used> head(
       AttentionOperands<double>{query.data(), key.data(), value.data()}, 0, rows, 0);
   head.forward(out.data(), log_sums.data(), scratch.data());
   double worst = 0;

@@ -45,6 +45,7 @@ struct Eigen::NumTraits<numbers::Tangent> : Eigen::GenericNumTraits<double> {
 };
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_CASE("cpu/attention_reference: two tokens, one head of width one, by hand") {
   const double q[] = {0, 1}, k[] = {1, 2}, v[] = {10, 20};

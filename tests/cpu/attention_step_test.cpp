@@ -10,6 +10,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 
@@ -125,11 +126,11 @@ TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the key
 }
 
 // That of many new tokens is taken from all inputs instead, once the scores of heads side by side cost more.
-using Folded = detail::AttentionStep<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8}, true, 4, 4, float>;
+using Folded = AttentionStep<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8}, true, 4, 4, float>;
 static_assert(!Folded::projects(1, 0) && Folded::projects(2, 0));
 static_assert(!Folded::projects(10, 1000) && Folded::projects(11, 1000));
-static_assert(!detail::AttentionStep<AttentionSize{.heads = 1, .key_width = 8, .value_width = 8}, true, 1, 1,
-                                     float>::projects(100, 1000));
+static_assert(!AttentionStep<AttentionSize{.heads = 1, .key_width = 8, .value_width = 8}, true, 1, 1,
+                              float>::projects(100, 1000));
 
 TEST_CASE("cpu/attention_step: keys and values that heads share are in a store once") {
   check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .matrix = AttentionMatrix::shaped}, false, 2, 3>();

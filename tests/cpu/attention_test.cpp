@@ -13,6 +13,7 @@
 namespace {
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 constexpr Write skip = Write::skip, set = Write::store, add = Write::accumulate;
 
@@ -405,10 +406,10 @@ TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose ru
         p.fast_forward<size.value>();
         p.dgamma = {0};
         p.fast_backward<size.value, set, set, set>();
-        const auto values = detail::head_of<double>(std::as_const(p).v.data(), 0, length, 0, 1, width);
-        const auto out = detail::head_of<double>(std::as_const(p).out.data(), 0, length, 0, 1, width);
-        const auto dout = detail::head_of<double>(std::as_const(p).dout.data(), 0, length, 0, 1, width);
-        const auto dv = detail::head_of<double>(std::as_const(p).dv.data(), 0, length, 0, 1, width);
+        const auto values = head_of<double>(std::as_const(p).v.data(), 0, length, 0, 1, width);
+        const auto out = head_of<double>(std::as_const(p).out.data(), 0, length, 0, 1, width);
+        const auto dout = head_of<double>(std::as_const(p).dout.data(), 0, length, 0, 1, width);
+        const auto dv = head_of<double>(std::as_const(p).dv.data(), 0, length, 0, 1, width);
         CHECK((out - c * values).cwiseAbs().maxCoeff() <= 1e-14);
         CHECK((dv - c.transpose() * dout).cwiseAbs().maxCoeff() <= 1e-13);
         CHECK(p.dgamma[0] == doctest::Approx(-(c * values).cwiseProduct(dout).sum()).epsilon(1e-12));

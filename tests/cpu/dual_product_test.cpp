@@ -9,6 +9,7 @@
 #include <limits>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 
@@ -19,7 +20,7 @@ using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, order>;
 template <class S>
 S number(unsigned& seed, bool moves) {
   seed = (seed * 1103515245u + 12345u) & 0x7fffffffu;
-  if constexpr (detail::is_dual<S>) {
+  if constexpr (is_dual<S>) {
     using T = decltype(S::value);
     const T value = number<T>(seed, moves), tangent = number<T>(seed, moves);
     return {value, moves ? tangent : T(0)};
@@ -34,7 +35,7 @@ M numbers(Eigen::Index rows, Eigen::Index cols, unsigned seed, bool moves) {
 
 template <class S>
 double distance(const S& a, const S& b) {
-  if constexpr (detail::is_dual<S>) {
+  if constexpr (is_dual<S>) {
     return std::max(distance(a.value, b.value), distance(a.tangent, b.tangent));
   } else {
     return std::abs(static_cast<double>(a - b));

@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 
@@ -32,12 +33,12 @@ void check_loops() {
   float expected = 0;
   for (Index c = 0; c < cols; ++c) row[c] = static_cast<float>(c * c + 1), sums[c] = 2, expected += row[c];
   const auto value = [&]<class V>(Index c) { return load<V>(row + c); };
-  CHECK(detail::sum_columns<float, cols>(value) == expected);
-  detail::each_column<float, cols>([&]<class V>(Index c) {
+  CHECK(sum_columns<float, cols>(value) == expected);
+  each_column<float, cols>([&]<class V>(Index c) {
     put<Write::accumulate, V>(sums + c, load<V>(row + c));
   });
   for (Index c = 0; c < cols; ++c) CHECK(sums[c] == 2 + row[c]);
-  detail::each_column<float, cols>([&]<class V>(Index c) { put<Write::store, V>(sums + c, load<V>(row + c)); });
+  each_column<float, cols>([&]<class V>(Index c) { put<Write::store, V>(sums + c, load<V>(row + c)); });
   for (Index c = 0; c < cols; ++c) CHECK(sums[c] == row[c]);
 }
 
@@ -59,7 +60,7 @@ TEST_CASE("what is no number counts in no other row's sum") {
   std::vector<float> rows(2 * cols, 1.0f);
   for (Index c = cols; c < 2 * cols; ++c) rows[static_cast<std::size_t>(c)] = 0.0f;
   const auto inverse = [&]<class V>(Index c) { return 1.0f / load<V>(rows.data() + c); };  // infinite beyond the row
-  CHECK(detail::sum_columns<float, cols>(inverse) == static_cast<float>(cols));
+  CHECK(sum_columns<float, cols>(inverse) == static_cast<float>(cols));
 }
 
 TEST_SUITE_END();

@@ -10,7 +10,7 @@
 
 namespace test {
 
-using simplx::Index, simplx::Twin, simplx::Write;
+using simplx::Index, simplx::cpu::Twin, simplx::Write;
 
 inline float first_of(Twin pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) << 16); }
 inline float second_of(Twin pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) & 0xffff0000u); }
@@ -18,7 +18,7 @@ inline float second_of(Twin pair) { return std::bit_cast<float>(static_cast<std:
 struct EmulatedUnit {
   template <int pieces, int rows, int cols, Write mode>
   void multiply(Index steps, const Twin* left, const Twin* right, Index right_row, float* c, Index c_row,
-                simplx::FetchRows = {}) const {
+                simplx::cpu::FetchRows = {}) const {
     for (Index i = 0; i < 16 * rows; ++i) {
       for (Index j = 0; j < 16 * cols; ++j) {
         float sum = mode == Write::accumulate ? c[i * c_row + j] : 0;

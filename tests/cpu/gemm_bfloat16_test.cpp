@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 

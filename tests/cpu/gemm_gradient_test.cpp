@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 using test::numbers, test::product;
 
 namespace {

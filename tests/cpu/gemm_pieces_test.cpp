@@ -11,6 +11,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 using test::product;
 
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 using test::numbers, test::product;
 
 namespace {
@@ -82,7 +83,7 @@ TEST_CASE_TEMPLATE("products equal the triple loop for any number of rows", S, f
 }
 
 TEST_CASE_TEMPLATE("products of a long inner dimension are summed block by block", S, float, double) {
-  constexpr Index L = lanes<S>, K = 2 * detail::panel_bytes / (panel_width<S> * Index(sizeof(S))) + 37;
+  constexpr Index L = lanes<S>, K = 2 * panel_bytes / (panel_width<S> * Index(sizeof(S))) + 37;
   for (const Index rows : {0, 1, 6, 13}) {
     check_product<K, 8 * L, S>(rows);
     check_product<K, 5 * L + 3, S>(rows);

@@ -10,6 +10,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 using test::numbers, test::product;
 
 // Panels of SSE and NEON are narrower than a tile.

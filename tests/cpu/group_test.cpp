@@ -14,7 +14,7 @@ struct Spread {
 inline constexpr test::OnTokens<Spread> spreads{20};
 using G = GraphOf<spreads>;
 constexpr int root = G::fusion.order[G::fusion.steps - 1];
-using Grp = Group<G, root>;
+using Grp = detail::Group<G, root>;
 
 constexpr int count_spread(Grp::Spread kind) {
   int total = 0;

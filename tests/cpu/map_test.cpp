@@ -4,6 +4,7 @@
 #include "support.hpp"
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 struct Spread {

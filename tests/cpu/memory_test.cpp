@@ -9,6 +9,7 @@
 #include <utility>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_SUITE_BEGIN("cpu/memory");
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 

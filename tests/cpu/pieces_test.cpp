@@ -10,6 +10,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 namespace {
 

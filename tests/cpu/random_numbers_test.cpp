@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_SUITE_BEGIN("cpu/random_numbers");
 

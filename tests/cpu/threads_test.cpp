@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_SUITE_BEGIN("cpu/threads");
 

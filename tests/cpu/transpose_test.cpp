@@ -6,6 +6,7 @@
 #include <vector>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_CASE_TEMPLATE("cpu/transpose: rows become lanes, scaled, and lanes without a row are zero", S, float, double) {
   constexpr int width = 32, group = 16, stride = 40;

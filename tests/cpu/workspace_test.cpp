@@ -10,7 +10,7 @@ inline constexpr Decoder model{.block = pre_ln, .vocab = 8, .width = 16, .heads 
 }
 
 TEST_CASE("cpu/workspace: regions follow one another inside the memory, for the capacity and for less") {
-  using W = Workspace<GraphOf<model>, Cpu<float>>;
+  using W = detail::Workspace<GraphOf<model>, Cpu<float>>;
   W workspace(tokens{40});
   CHECK(workspace.capacity().tokens == 40);
   CHECK(workspace.size() * 4 >= arena_bytes<model>(tokens{40}));
@@ -29,8 +29,8 @@ TEST_CASE("cpu/workspace: regions follow one another inside the memory, for the 
 }
 
 TEST_CASE("cpu/workspace: without a backward there is no room for gradients of results") {
-  using W = Workspace<GraphOf<model>, Cpu<float>>;
-  W with(tokens{40}), without(tokens{40}, Seeds::none);
+  using W = detail::Workspace<GraphOf<model>, Cpu<float>>;
+  W with(tokens{40}), without(tokens{40}, detail::Seeds::none);
   const Index results = round_up(40, alignment);  // a loss of each token
   CHECK(without.size() == with.size() - results);
   const Context<float> context = without.context(tokens{7}, {}, 7);

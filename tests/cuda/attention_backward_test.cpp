@@ -6,6 +6,7 @@
 #include "cuda/attention_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -18,7 +19,7 @@ test::Attention<S> computed(test::Attention<S> found) {
   if (dq == set) found.dquery = test::unwritten<S>(found.keys());
   if (dk == set) found.dkey = test::unwritten<S>(found.keys());
   if (dv == set) found.dvalue = test::unwritten<S>(found.values());
-  found.template backward<size, dq, dk, dv, detail::CudaCores<S>, Out>(found.gradients());
+  found.template backward<size, dq, dk, dv, CudaCores<S>, Out>(found.gradients());
   return found;
 }
 

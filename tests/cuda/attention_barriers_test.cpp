@@ -28,16 +28,17 @@ void barrier_at(int line) {
 #include "cuda/attention_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
 // Of this file alone, as then are kernels with them.
-struct SomeTensorCores : detail::TensorCores<> {};
-struct SomeWideCores : detail::TensorCores<32> {
+struct SomeTensorCores : TensorCores<> {};
+struct SomeWideCores : TensorCores<32> {
   using Wide = SomeWideCores;
 };
-struct SomeWarpgroups : detail::Warpgroups {};
-struct SomeCudaCores : detail::CudaCores<float> {};
+struct SomeWarpgroups : Warpgroups {};
+struct SomeCudaCores : CudaCores<float> {};
 
 /// Both passes over a sequence of several tiles, from operands of type T.
 template <class Cores, class T, int width>

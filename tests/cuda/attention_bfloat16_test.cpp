@@ -6,10 +6,11 @@
 #include "cuda/attention_bfloat16.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
-using By = test::AttentionBy<detail::TensorCores<>>;
+using By = test::AttentionBy<TensorCores<>>;
 
 }  // namespace
 

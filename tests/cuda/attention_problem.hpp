@@ -72,12 +72,12 @@ struct Attention {
     return to;
   }
 
-  template <AttentionSize fixed, class Cores = detail::CudaCores<S>>
+  template <AttentionSize fixed, class Cores = CudaCores<S>>
   void forward() {
     attention<fixed, Cores>(nullptr, offsets.data(), sequences, longest, operands(), out.data(), log_sum_exp.data());
   }
   /// Out: void if backward is not to be told what forward gave.
-  template <AttentionSize fixed, Write dq, Write dk, Write dv, class Cores = detail::CudaCores<S>, class Out = S>
+  template <AttentionSize fixed, Write dq, Write dk, Write dv, class Cores = CudaCores<S>, class Out = S>
   void backward(const AttentionGradients<S>& to) {
     auto scratch = unwritten<S>(attention_backward_scratch<fixed, Cores>(tokens, sequences, longest));
     const Out* const result = std::is_void_v<Out> ? nullptr : out.data();
@@ -87,15 +87,15 @@ struct Attention {
 
   void reference_forward() {
     if (tokens == 0) return;  // nothing has no address to add to
-    auto scratch = unwritten<S>(attention_reference_scratch(longest));
-    attention_reference_forward(size, {offsets.data(), sequences}, operands(), out.data(), log_sum_exp.data(),
-                                scratch.data());
+    auto scratch = unwritten<S>(cpu::attention_reference_scratch(longest));
+    cpu::attention_reference_forward(size, {offsets.data(), sequences}, operands(), out.data(), log_sum_exp.data(),
+                                     scratch.data());
   }
   void reference_backward(Write dq, Write dk, Write dv) {
     if (tokens == 0) return;  // nothing has no address to add to
-    auto scratch = unwritten<S>(attention_reference_scratch(longest));
-    attention_reference_backward(size, dq, dk, dv, {offsets.data(), sequences}, operands(), dout.data(), gradients(),
-                                 scratch.data());
+    auto scratch = unwritten<S>(cpu::attention_reference_scratch(longest));
+    cpu::attention_reference_backward(size, dq, dk, dv, {offsets.data(), sequences}, operands(), dout.data(),
+                                      gradients(), scratch.data());
   }
 };
 

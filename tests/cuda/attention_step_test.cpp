@@ -6,6 +6,7 @@
 #include "cuda/attention_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <simplx/ops/transpose.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

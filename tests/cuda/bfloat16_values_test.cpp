@@ -14,6 +14,7 @@
 #include <array>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -74,8 +75,8 @@ constexpr int count_of(const std::array<bool, G::count>& stored, std::string_vie
   return count;
 }
 constexpr auto count_all = [](const auto& stored) { return std::ranges::count(stored, true); };
-constexpr int bfloat16_of(std::string_view op) { return count_of(detail::bfloat16_values<G>, op); }
-constexpr int gradients_of(std::string_view op) { return count_of(detail::bfloat16_gradients<G>, op); }
+constexpr int bfloat16_of(std::string_view op) { return count_of(bfloat16_values<G>, op); }
+constexpr int gradients_of(std::string_view op) { return count_of(bfloat16_gradients<G>, op); }
 
 }  // namespace
 
@@ -84,7 +85,7 @@ TEST_SUITE_BEGIN("cuda/bfloat16_values");
 TEST_CASE("values are stored in bfloat16 for products, attention and a loss, products for elementwise ops, too") {
   static_assert(bfloat16_of("rms_norm") == 1 && bfloat16_of("softmax_attention") == 1 && bfloat16_of("matmul") == 10);
   static_assert(bfloat16_of("relu") == 2 && bfloat16_of("add") == 1 && bfloat16_of("gelu") == 1 &&
-                count_all(detail::bfloat16_values<G>) == 16);
+                count_all(bfloat16_values<G>) == 16);
   static_assert(!stores_bfloat16<Cuda<>, G, 0>);
 }
 
@@ -92,13 +93,13 @@ TEST_CASE("values are stored in bfloat16 for products, attention and a loss, pro
 TEST_CASE("gradients are stored in bfloat16 on their way from one product to another") {
   static_assert(gradients_of("relu") == 2 && gradients_of("add") == 1 && gradients_of("gelu") == 1);
   static_assert(gradients_of("tanh") == 1 && gradients_of("matmul") == 8);
-  static_assert(gradients_of("softmax_attention") == 1 && count_all(detail::bfloat16_gradients<G>) == 14);
+  static_assert(gradients_of("softmax_attention") == 1 && count_all(bfloat16_gradients<G>) == 14);
   static_assert(!stores_bfloat16_gradient<Cuda<>, G, 0>);
 }
 
 TEST_CASE("logits are stored in bfloat16 if their gradient is, which takes their place") {
   constexpr auto stores = []<class H>(std::type_identity<H>, auto values, auto gradients) {
-    return count_all(detail::bfloat16_values<H>) == values && count_all(detail::bfloat16_gradients<H>) == gradients;
+    return count_all(bfloat16_values<H>) == values && count_all(bfloat16_gradients<H>) == gradients;
   };
   static_assert(stores(std::type_identity<GraphOf<head>>(), 1, 1));
   static_assert(stores(std::type_identity<GraphOf<narrow_head>>(), 0, 0));

@@ -6,6 +6,7 @@
 #include "cuda/kernels.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 static_assert(std::is_same_v<Cuda<>::Scalar, float> && std::is_same_v<Cuda<Precision::float64>::Scalar, double>);
 static_assert(Cuda<>::factors == Factors::exact && Cuda<Precision::tf32>::factors == Factors::tf32);

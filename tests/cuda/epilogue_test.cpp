@@ -8,6 +8,7 @@
 #include <algorithm>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -88,7 +89,7 @@ void check(ProductShape shape, Index apart) {
             continue;
           }
           double p = wide(y[at]) + (residual ? wide(added[at]) : 0);
-          if (detail::info_of(function).bias) p += wide(bias[col]);
+          if (info_of(function).bias) p += wide(bias[col]);
           if (saves) errors.add(aux_found[of_aux], p);
           if (saves || is(Epilogue::gelu, Epilogue::gelu_bias)) p = gelu(p);
           if (is(Epilogue::relu, Epilogue::relu_bias)) p = std::max(p, 0.0);
@@ -112,7 +113,7 @@ void check(ProductShape shape, Index apart) {
           sum(b[static_cast<std::size_t>(shape.transpose_b ? j * shape.ld_b + k : k * shape.ld_b + j)], j);
         }
       }
-      const Index count = !detail::info_of(function).sums ? 0 : is(Epilogue::sums_of_a) ? rows : cols;
+      const Index count = !info_of(function).sums ? 0 : is(Epilogue::sums_of_a) ? rows : cols;
       for (Index i = 0; i < most; ++i) {
         const auto at = static_cast<std::size_t>(i);
         if (i < count) {

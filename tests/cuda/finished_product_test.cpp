@@ -9,6 +9,7 @@
 #include <simplx/ops/activation.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include "cuda/kernels.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 TEST_SUITE_BEGIN("cuda/gpu");
 

@@ -12,6 +12,7 @@
 #include <simplx/ops/norm.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 TEST_SUITE_BEGIN("cuda/index_runs");
 

@@ -16,9 +16,10 @@
 
 #include "attention_kernels.hpp"
 
-namespace simplx::inline SIMPLX_TARGET {
+template class simplx::DeviceBuffer<float>;
 
-template class DeviceBuffer<float>;
+namespace simplx::inline SIMPLX_TARGET::gpu {
+
 template void Products::multiply(cudaStream_t, ProductShape, const float*, const float*, float*,
                                  const ProductEpilogue<float>&);
 template void Products::multiply(cudaStream_t, ProductShape, const double*, const double*, double*,
@@ -92,4 +93,4 @@ template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, 
                      __nv_bfloat16*, const double*, double, const double*, double*);
 template void update(cudaStream_t, const UpdateSegment<SgdStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      __nv_bfloat16*, const double*, double, const double*, double*);
-}  // namespace simplx
+}  // namespace simplx::gpu

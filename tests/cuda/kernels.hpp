@@ -5,8 +5,9 @@
 
 #include "emulation/cuda.hpp"
 
-#include <simplx/cpu/random_numbers.hpp>
 #include <simplx/core/shape.hpp>
+#include <simplx/cpu/random_numbers.hpp>
+#include <simplx/cuda/port.cuh>
 
 #include <doctest/doctest.h>
 
@@ -17,6 +18,7 @@
 namespace test {
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 /// Standard normal numbers; the seed names them.
 template <class S>

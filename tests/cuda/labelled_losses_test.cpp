@@ -6,6 +6,7 @@
 #include "cuda/kernels.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 TEST_CASE("cuda/labelled_losses: rows without a label are no part of the sum, nor of the gradient") {
   for (const Index rows : {0, 1, 300, 2500}) {

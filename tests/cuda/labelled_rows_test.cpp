@@ -10,6 +10,7 @@
 #include <simplx/models/decoder.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

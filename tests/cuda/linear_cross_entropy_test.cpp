@@ -6,6 +6,7 @@
 #include "cuda/on_device.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -48,7 +49,7 @@ struct BehindANorm {
   }
 };
 inline constexpr test::OnTokens<BehindANorm> behind_a_norm{8};
-static_assert(std::ranges::count(detail::bfloat16_values<GraphOf<behind_a_norm>>, true) == 1);
+static_assert(std::ranges::count(bfloat16_values<GraphOf<behind_a_norm>>, true) == 1);
 
 struct Held {
   constexpr Expr operator()(Expr x) const {

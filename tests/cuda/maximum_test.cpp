@@ -35,7 +35,7 @@ constexpr auto of_weights = [] {
 };
 
 template <class S>
-std::vector<S> largest(const std::vector<S>& x, const MatrixLines& lines) {
+std::vector<S> largest(const std::vector<S>& x, const gpu::MatrixLines& lines) {
   return test::same_bits([&] {
     auto y = test::unwritten<S>(lines.count), parts = test::unwritten<S>(lines.count * lines.parts());
     maximum(nullptr, x.data(), lines, y.data(), parts.data());
@@ -64,13 +64,13 @@ TEST_CASE("long lines have parts, and the first of equal elements may be in any"
       for (const Index near : {row, std::min(row + 3, rows - 1)}) x[static_cast<std::size_t>(near * cols + 1)] = 7;
     }
     for (const Over over : {Over::rows, Over::all}) {
-      const MatrixLines lines = MatrixLines::of(over, rows, cols);
+      const gpu::MatrixLines lines = gpu::MatrixLines::of(over, rows, cols);
       REQUIRE(lines.parts() > 1);
       const auto y = largest(x, lines);
       CHECK(y.back() == 7);
       std::vector<float> dx(x.size()), parts(static_cast<std::size_t>(lines.count * lines.parts()));
       const std::vector<float> dy(y.size(), 0.5F);
-      maximum_backward(nullptr, x.data(), lines, y.data(), dy.data(), dx.data(), parts.data());
+      gpu::maximum_backward(nullptr, x.data(), lines, y.data(), dy.data(), dx.data(), parts.data());
       CHECK(dx[static_cast<std::size_t>(first * cols + 1)] == 0.5F);
       CHECK(std::ranges::count(dx, 0.5F) == lines.count);
     }
@@ -80,8 +80,8 @@ TEST_CASE("long lines have parts, and the first of equal elements may be in any"
 TEST_CASE("NaN is the largest of all, and nothing is as large as minus infinity") {
   std::vector<double> x(300, 1.0);
   x[40] = std::numeric_limits<double>::quiet_NaN();
-  CHECK(std::isnan(largest(x, MatrixLines::of(Over::all, 300, 1))[0]));
-  CHECK(largest(x, MatrixLines::of(Over::all, 0, 1))[0] == -std::numeric_limits<double>::infinity());
+  CHECK(std::isnan(largest(x, gpu::MatrixLines::of(Over::all, 300, 1))[0]));
+  CHECK(largest(x, gpu::MatrixLines::of(Over::all, 0, 1))[0] == -std::numeric_limits<double>::infinity());
 }
 
 TEST_SUITE_END();

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 using namespace simplx;
+using namespace simplx::gpu;
 using emulation::device;
 using emulation::Memory;
 

@@ -8,6 +8,7 @@
 #include <simplx/cuda/reduce.cuh>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 TEST_SUITE_BEGIN("cuda/mirrored");
 

@@ -105,7 +105,7 @@ def kernels_of(text):
     demangled = run(["c++filt", "-p", *(symbol for symbol, *_ in told)]).stdout.splitlines()
     found = {}
     for name, (_, stores, loads, registers) in zip(demangled, told, strict=True):
-        name = without_graph(re.sub(r"simplx::\w+::(detail::)?", "", name).replace("> >", ">>"))
+        name = without_graph(re.sub(r"simplx::\w+::(?:(?:detail|cpu|gpu)::)?", "", name).replace("> >", ">>"))
         before = found.get(name, Kernel(name, 0, 0))
         found[name] = Kernel(name, max(before.registers, int(registers)),
                              max(before.spills, int(stores), int(loads)))

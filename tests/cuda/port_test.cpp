@@ -6,6 +6,7 @@
 #include "cuda/kernels.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 static_assert(blocks_for(0, 4) == 0 && blocks_for(1, 4) == 1 && blocks_for(4, 4) == 1 && blocks_for(5, 4) == 2);
 

@@ -16,6 +16,7 @@
 namespace test {
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 inline double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
@@ -79,7 +80,7 @@ double tolerance(const ProductShape& shape, [[maybe_unused]] bool gelu) {
 /// something was written between rows. A row of bfloat16 takes a multiple of 8 elements; rows are `apart` such further.
 template <class S, class Y>
 double error_of(Products& products, ProductShape shape, Epilogue function = Epilogue::none, Index apart = 0) {
-  const detail::EpilogueInfo info = detail::info_of(function);
+  const EpilogueInfo info = info_of(function);
   const auto width = [&]<class T>(std::type_identity<T>, Index cols) {
     const Index multiple = std::is_same_v<T, __nv_bfloat16> ? 8 : 1;
     return round_up(cols, multiple) + apart * multiple;
@@ -154,13 +155,13 @@ std::string name_of(const ProductShape& shape, Epilogue function) {
   const auto type = [](cudaDataType_t number) {
     return std::string(number == CUDA_R_64F ? "f64" : number == CUDA_R_32F ? "f32" : "bf16");
   };
-  std::string name = detail::info_of(function).name;
+  std::string name = info_of(function).name;
   if (function == Epilogue::none) name = "default";
   if (function == Epilogue::dgelu_sums) name = "dgelu_bgrad";
   if (function == Epilogue::sums_of_b) name = "bgrada";
   if (function == Epilogue::sums_of_a) name = "bgradb";
-  return type(detail::data_type<S>) + (shape.factors == Factors::tf32 ? " tf32" : "") + " to " +
-         type(detail::data_type<Y>) + ", " + (shape.transpose_b ? "T" : "N") + (shape.transpose_a ? "T" : "N") + ", " +
+  return type(data_type<S>) + (shape.factors == Factors::tf32 ? " tf32" : "") + " to " +
+         type(data_type<Y>) + ", " + (shape.transpose_b ? "T" : "N") + (shape.transpose_a ? "T" : "N") + ", " +
          name + (shape.residual ? ", residual" : shape.write == Write::accumulate ? ", added" : "");
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 using namespace simplx;
+using namespace simplx::gpu;
 using emulation::device;
 
 namespace {

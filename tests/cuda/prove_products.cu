@@ -15,13 +15,14 @@ int prove() {
   int wrong = 0;
   std::puts(
       "// Has it run on hardware: types, op of cuBLASLt's A and B (our b and a), epilogue, and whether D or another C is added.");
-  test::each_product({.rows = 40, .cols = 56, .inner = 72}, [&]<class S, class Y>(const simplx::ProductShape& shape,
-                                                                                  simplx::Epilogue function) {
+  const simplx::gpu::ProductShape small{.rows = 40, .cols = 56, .inner = 72};
+  test::each_product(small, [&]<class S, class Y>(const simplx::gpu::ProductShape& shape,
+                                                  simplx::gpu::Epilogue function) {
     const std::string name = test::name_of<S, Y>(shape, function);
-    simplx::ProductShape odd = shape;  // a vocabulary, and so many tokens, are multiples of nothing
+    simplx::gpu::ProductShape odd = shape;  // a vocabulary, and so many tokens, are multiples of nothing
     odd.rows = 37, odd.cols = 57, odd.inner = 41;
     try {
-      simplx::Products products;  // which knows nothing of what was refused before
+      simplx::gpu::Products products;  // which knows nothing of what was refused before
       const double error =
           std::max(test::error_of<S, Y>(products, shape, function), test::error_of<S, Y>(products, odd, function));
       const bool right = error < 1, fused = products.not_fused().empty();

@@ -8,6 +8,7 @@
 #include <numeric>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

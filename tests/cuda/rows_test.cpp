@@ -9,6 +9,7 @@
 #include <simplx/ops/rows.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -82,8 +83,8 @@ TEST_CASE("tokens of a stream are turned by what went before") {
     const double* from = x.data() + (all - count) * cols;
     const std::vector<Index> before{past};  // where a device can read it
     each_cell(nullptr, count, width / 2,
-              detail::Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, before.data(), heads, width, 1,
-                                                   One<double>(100.0), from, y.data()});
+              Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, before.data(), heads, width, 1,
+                                           One<double>(100.0), from, y.data()});
     return y;
   };
   const auto whole = turn(0, all);

@@ -8,6 +8,7 @@
 #include <simplx/blocks/crammed_bert.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -29,8 +29,8 @@ template <Index cols>
 std::vector<double> results(const std::vector<double>& x) {
   const auto rows = static_cast<Index>(x.size()) / cols;
   auto y = test::unwritten<double>(rows * cols), logarithm = y, log_sum = test::unwritten<double>(rows);
-  softmax<double, cols>(nullptr, x.data(), y.data(), log_sum.data(), rows);
-  softmax<double, cols, true>(nullptr, x.data(), logarithm.data(), nullptr, rows);
+  gpu::softmax<double, cols>(nullptr, x.data(), y.data(), log_sum.data(), rows);
+  gpu::softmax<double, cols, true>(nullptr, x.data(), logarithm.data(), nullptr, rows);
   return test::joined({y, logarithm, log_sum});
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("nothing overflows, and what is minus infinity has no share") {
 TEST_CASE("far from 0 nothing is rounded away; beside infinity nothing counts") {
   const std::vector<float> far(4, -1e8f);
   std::vector<float> y(4), log_sum(1);
-  softmax<float, 4, true>(nullptr, far.data(), y.data(), log_sum.data(), 1);
+  gpu::softmax<float, 4, true>(nullptr, far.data(), y.data(), log_sum.data(), 1);
   for (const float logarithm : y) CHECK(logarithm == doctest::Approx(-std::log(4)));
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(results<3>({1, infinity, 2})[6] == infinity);

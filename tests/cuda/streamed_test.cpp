@@ -10,6 +10,7 @@
 #include <simplx/nn/attention.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 
@@ -62,7 +63,7 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
     for (const Index count : {1, 1, 5, 4}) {
       const Index at = past[0] * cols;
       each_cell(nullptr, 1, cols,
-                detail::TurnRing<float>{past.data(), count, by, cols, x.data() + at, ring.data(), y.data() + at});
+                TurnRing<float>{past.data(), count, by, cols, x.data() + at, ring.data(), y.data() + at});
       past[0] += count;
     }
     return y;
@@ -79,8 +80,7 @@ TEST_CASE("sums go on from those before") {
     std::vector<float> sums(cols), y = test::unwritten<float>(rows * cols);
     Index at = 0;
     for (const Index count : {1, 6, 2}) {
-      each_cell(nullptr, 1, cols,
-                detail::GoOnSumming<float>{count, cols, x.data() + at, sums.data(), y.data() + at});
+      each_cell(nullptr, 1, cols, GoOnSumming<float>{count, cols, x.data() + at, sums.data(), y.data() + at});
       at += count * cols;
     }
     return y;

@@ -6,8 +6,9 @@
 #include "cuda/tile_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
-using Cores = detail::TensorCores<>;
+using Cores = TensorCores<>;
 
 namespace {
 
@@ -21,9 +22,9 @@ __global__ void registers(const __nv_bfloat16* numbers, float* loaded, float* tr
   SIMPLX_SHARED(matrices, __nv_bfloat16[32][8]);
   for (int i = 0; i < 8; ++i) matrices[lane][i] = numbers[8 * lane + i];
   __syncwarp();
-  detail::BfloatPair direct[4], turned[4];
-  detail::load_matrices<false>(direct, matrices[lane]);
-  detail::load_matrices<true>(turned, matrices[lane]);
+  BfloatPair direct[4], turned[4];
+  load_matrices<false>(direct, matrices[lane]);
+  load_matrices<true>(turned, matrices[lane]);
   for (int m = 0; m < 4; ++m) {
     for (int e = 0; e < 2; ++e) {
       loaded[(lane * 4 + m) * 2 + e] = emulation::half_of(direct[m], e);
@@ -31,7 +32,7 @@ __global__ void registers(const __nv_bfloat16* numbers, float* loaded, float* tr
     }
   }
   float own[4] = {};
-  detail::multiply_fragments(own[0], own[1], own[2], own[3], direct, turned[0], turned[1]);
+  multiply_fragments(own[0], own[1], own[2], own[3], direct, turned[0], turned[1]);
   for (int i = 0; i < 4; ++i) sums[lane * 4 + i] = own[i];
 }
 
@@ -89,8 +90,8 @@ TEST_CASE("eight rows below one another begin in different banks, whatever the w
 TEST_CASE("a row that is not on 16 bytes is refused") {
   const auto crooked = [] {
     SIMPLX_SHARED(row, __nv_bfloat16[16]);
-    detail::BfloatPair pairs[4];
-    detail::load_matrices<false>(pairs, row + 1);
+    BfloatPair pairs[4];
+    load_matrices<false>(pairs, row + 1);
   };
   CHECK_THROWS_AS(emulation::run({}, {32}, crooked), emulation::Fault);
 }

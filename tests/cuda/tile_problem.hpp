@@ -45,7 +45,7 @@ __global__ void products_of_tiles(const float* x, const float* y, int x_rows, in
   Cores::add_product(own, tiles.weights, tiles.y, sums);
   Cores::template each_own<width>(x_rows, [&](int a, int c, int row, int col) {
     const auto numbers = Cores::template own<width>(sums, a, c);
-    detail::write_numbers<Write::accumulate>(product + row * width + col, numbers);
+    write_numbers<Write::accumulate>(product + row * width + col, numbers);
   });
 }
 

@@ -6,8 +6,9 @@
 #include "cuda/tile_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
-using Cores = detail::CudaCores<float>;
+using Cores = CudaCores<float>;
 
 TEST_SUITE_BEGIN("cuda/tile");
 

@@ -13,6 +13,7 @@
 #include <simplx/train/batches.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -10,6 +10,7 @@
 #include <simplx/train/sgd.hpp>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include <limits>
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include "cuda/kernels.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
 TEST_SUITE_BEGIN("cuda/upload");
 

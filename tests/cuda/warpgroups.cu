@@ -4,7 +4,7 @@
 
 #include "attention_kernels.hpp"
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 SIMPLX_ATTENTION(Warpgroups, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::softmax})
 SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::shaped})
@@ -12,6 +12,6 @@ SIMPLX_ATTENTION(Warpgroups, Narrow, float, float, AttentionSize{12, 64, 64, Att
 SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16,
                  AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full})
 SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, AttentionMatrix::shaped})
-static_assert(std::is_same_v<detail::BFloat16Cores, detail::Warpgroups>);
+static_assert(std::is_same_v<BFloat16Cores, Warpgroups>);
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -7,8 +7,9 @@
 #include "cuda/tile_problem.hpp"
 
 using namespace simplx;
+using namespace simplx::gpu;
 
-using Cores = detail::Warpgroups;
+using Cores = Warpgroups;
 using By = test::AttentionBy<Cores>;
 
 namespace {
@@ -69,19 +70,19 @@ float first_of_product(const std::vector<In>& x) {
   const auto kernel = [&] {
     SIMPLX_SHARED(tile, Cores::Tile<64, 64>);
     Cores::load<128>(tile, x.data(), 0, 64, 64);
-    if (out != Left::copies_awaited) detail::await_copies();
-    if (out != Left::writes_shown) detail::show_writes();
+    if (out != Left::copies_awaited) await_copies();
+    if (out != Left::writes_shown) show_writes();
     __syncthreads();
     if (out == Left::a_warp_out && Cores::warp_row() == 16) return;
     float sums[2][16] = {{1}, {1}};
-    if (out != Left::registers_fenced) detail::begin_products(sums);
+    if (out != Left::registers_fenced) begin_products(sums);
     for (int k = 0; k < 64; k += 16) {
-      detail::begin_product(k > 0, sums, 0, tile.from(tile.lines(), 0, k), tile.from(tile.lines(), 0, k));
+      begin_product(k > 0, sums, 0, tile.from(tile.lines(), 0, k), tile.from(tile.lines(), 0, k));
     }
-    if (out != Left::sums_awaited) detail::await_products(sums);
+    if (out != Left::sums_awaited) await_products(sums);
     if (threadIdx.x == 0) first = sums[0][0];
-    if (out == Left::sums_awaited) detail::await_products(sums);
-    if (out == Left::copies_awaited) detail::await_copies();
+    if (out == Left::sums_awaited) await_products(sums);
+    if (out == Left::copies_awaited) await_copies();
   };
   emulation::run({}, {128}, kernel);
   return first;
@@ -103,9 +104,9 @@ TEST_CASE("each step of a product is needed: left out, it is noticed" * doctest:
   const auto half_a_group = [] {
     SIMPLX_SHARED(tile, Cores::Tile<64, 64>);
     float sums[2][16] = {};
-    detail::begin_products();
-    detail::begin_product(false, sums, 0, tile.lines(), tile.lines());
-    detail::await_products(sums);
+    begin_products();
+    begin_product(false, sums, 0, tile.lines(), tile.lines());
+    await_products(sums);
   };
   CHECK_THROWS_AS(emulation::run({}, {64}, half_a_group), emulation::Fault);
 }
@@ -115,7 +116,7 @@ TEST_CASE("sixteen bytes of a line are where an instruction looks for them, eigh
   for (int row = 0; row < 16; ++row) {
     for (int col = 0; col < 128; ++col) *tile.place(row, col) = static_cast<float>(row + 16 * (col % 16));
   }
-  const detail::Lines lines = tile.from(tile.lines(), 8, 80);
+  const Lines lines = tile.from(tile.lines(), 8, 80);
   for (unsigned row = 0; row < 8; ++row) {
     for (unsigned col = 0; col < 16; ++col) {
       CHECK(emulation::element(lines.matrix, false, row, col) == static_cast<float>(row + 8 + 16 * col));

@@ -181,7 +181,7 @@ __global__ void odd_copy(const float* in, int offset, unsigned bytes) {
   begin_copy<16>((shared ? box : own) + offset, in, bytes);
 }
 __global__ void odd_neighbours(float* numbers, int offset) {
-  simplx::detail::neighbours<2>(numbers + offset)->of[1] = 1;
+  simplx::gpu::neighbours<2>(numbers + offset)->of[1] = 1;
 }
 __global__ void throws() {
   __syncthreads();
@@ -196,18 +196,18 @@ TEST_SUITE_BEGIN("emulation/executor");
 TEST_CASE("every thread of every block runs once and knows its place") {
   each_schedule([] {
     std::vector<unsigned> out(2 * 3 * 2 * 4 * 5 * 3);
-    simplx::launch(nullptr, where_am_i, dim3(2, 3, 2), dim3(4, 5, 3), out.data());
+    simplx::gpu::launch(nullptr, where_am_i, dim3(2, 3, 2), dim3(4, 5, 3), out.data());
     unsigned wrong = 0;
     for (unsigned i = 0; i < out.size(); ++i) wrong += out[i] != 1000 * (i / 60) + i % 60;
     CHECK(wrong == 0);
   });
-  simplx::launch(nullptr, where_am_i, 0, 32, nullptr);  // a grid of nothing
+  simplx::gpu::launch(nullptr, where_am_i, 0, 32, nullptr);  // a grid of nothing
 }
 
 TEST_CASE("warp operations mean what CUDA says") {
   each_schedule([] {
     std::vector<int> out(32 * 16);
-    simplx::launch(nullptr, shuffles, 1, 32, out.data());
+    simplx::gpu::launch(nullptr, shuffles, 1, 32, out.data());
     for (int lane = 0; lane < 32; ++lane) {
       const int* own = out.data() + 16 * lane;
       CAPTURE(lane);
@@ -224,42 +224,42 @@ TEST_CASE("warp operations mean what CUDA says") {
       CHECK(own[10] == (lane < 8 ? lane ^ 4 : lane >= 16 && lane < 24 ? -1 : lane ^ 16));  // from outside: poison
       CHECK(own[11] == (lane ^ 1));
     }
-    simplx::launch(nullptr, neighbours, 1, 32, out.data());
+    simplx::gpu::launch(nullptr, neighbours, 1, 32, out.data());
     for (int lane = 0; lane < 32; ++lane) CHECK(out[static_cast<std::size_t>(lane)] == (lane + 1) % 32);
   });
 }
 
 TEST_CASE("shared memory: one object for each declaration and type, poisoned, limited") {
   std::ptrdiff_t out[4] = {-1, -1, -1, -1};
-  simplx::launch(nullptr, objects, 1, 1, &out[0]);
+  simplx::gpu::launch(nullptr, objects, 1, 1, &out[0]);
   CHECK(out[0] == 0);
   CHECK(out[1] == 3);
   CHECK(out[2] == 24);
   CHECK(out[3] == 0);
-  simplx::launch(nullptr, large<most_shared>, 1, 1);
-  CHECK(has(fault_of([] { simplx::launch(nullptr, large<most_shared + 1>, 1, 1); }), "more than 49152 bytes"));
-  simplx::launch_with_shared(most_large_shared, nullptr, larger<most_large_shared>, 1, 1);
+  simplx::gpu::launch(nullptr, large<most_shared>, 1, 1);
+  CHECK(has(fault_of([] { simplx::gpu::launch(nullptr, large<most_shared + 1>, 1, 1); }), "more than 49152 bytes"));
+  simplx::gpu::launch_with_shared(most_large_shared, nullptr, larger<most_large_shared>, 1, 1);
   const auto refused = [](std::size_t room) {
-    return fault_of([&] { simplx::launch_with_shared(room, nullptr, larger<most_shared + 1>, 1, 1); });
+    return fault_of([&] { simplx::gpu::launch_with_shared(room, nullptr, larger<most_shared + 1>, 1, 1); });
   };
   CHECK(has(refused(most_shared), "has 49153 bytes"));
   CHECK(has(refused(most_large_shared + 1), "at most 101376 are given"));
   std::size_t beyond = 1;
-  simplx::launch_with_shared(simplx::room_for<Strict>, nullptr, strictly_aligned, 1, 1, &beyond);
+  simplx::gpu::launch_with_shared(simplx::gpu::room_for<Strict>, nullptr, strictly_aligned, 1, 1, &beyond);
   CHECK(beyond == 0);
-  CHECK(simplx::room_for<Strict> == 2 * most_aligned - 16);
+  CHECK(simplx::gpu::room_for<Strict> == 2 * most_aligned - 16);
   const auto as_large = [&] {
-    simplx::launch_with_shared(sizeof(Strict), nullptr, strictly_aligned, 1, 1, &beyond);
+    simplx::gpu::launch_with_shared(sizeof(Strict), nullptr, strictly_aligned, 1, 1, &beyond);
   };
   CHECK(has(fault_of(as_large), "has 2032 bytes"));
-  simplx::launch_with_shared(most_shared - 8, nullptr, of_both_kinds<most_shared - 8>, 1, 1);
-  const auto both = [] { simplx::launch_with_shared(most_shared, nullptr, of_both_kinds<most_shared>, 1, 1); };
+  simplx::gpu::launch_with_shared(most_shared - 8, nullptr, of_both_kinds<most_shared - 8>, 1, 1);
+  const auto both = [] { simplx::gpu::launch_with_shared(most_shared, nullptr, of_both_kinds<most_shared>, 1, 1); };
   CHECK(has(fault_of(both), "has 49152 + 8 bytes"));
-  CHECK(has(fault_of([] { simplx::launch(nullptr, where_am_i, 1, 1025, nullptr); }), "1025 threads"));
-  const auto tall = [] { simplx::launch(nullptr, where_am_i, dim3(1, 65536), 1, nullptr); };
+  CHECK(has(fault_of([] { simplx::gpu::launch(nullptr, where_am_i, 1, 1025, nullptr); }), "1025 threads"));
+  const auto tall = [] { simplx::gpu::launch(nullptr, where_am_i, dim3(1, 65536), 1, nullptr); };
   CHECK(has(fault_of(tall), "a grid of 65536 by 1 blocks"));
   if (!address_sanitized) {
-    CHECK(has(fault_of([] { simplx::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));
+    CHECK(has(fault_of([] { simplx::gpu::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));
   }
 }
 
@@ -268,7 +268,7 @@ TEST_CASE("what is copied into shared memory is there after a wait and a barrier
   std::vector<float> out(64);
   std::iota(in, in + 64, 1.0f);
   const auto wrong = [&](auto kernel) {
-    simplx::launch(nullptr, kernel, 1, 16, &in[0], out.data());
+    simplx::gpu::launch(nullptr, kernel, 1, 16, &in[0], out.data());
     std::ptrdiff_t count = 0;
     for (std::size_t i = 0; i < 64; ++i) count += out[i] != (i < 2 ? 0 : in[63 - i]);
     return count;
@@ -283,7 +283,7 @@ TEST_CASE("what is copied into shared memory is there after a wait and a barrier
     int overwritten = 0;
     each_schedule([&] {
       const auto ones = [&](auto kernel) {
-        simplx::launch(nullptr, kernel, 1, 64, &in[0], out.data());
+        simplx::gpu::launch(nullptr, kernel, 1, 64, &in[0], out.data());
         return std::count(out.begin(), out.end(), 1.0f);
       };
       CHECK(ones(refilled<true>) == 64);
@@ -292,7 +292,7 @@ TEST_CASE("what is copied into shared memory is there after a wait and a barrier
     CHECK(overwritten > 0);
   }
   const auto fault = [&](auto kernel, int offset, unsigned bytes) {
-    return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], offset, bytes); });
+    return fault_of([&] { simplx::gpu::launch(nullptr, kernel, 1, 1, &in[0], offset, bytes); });
   };
   CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test"));
   CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of 16 bytes"));
@@ -303,15 +303,15 @@ TEST_CASE("what is copied into shared memory is there after a wait and a barrier
 
 TEST_CASE("neighbours that do not begin on as many bytes are reported") {
   alignas(8) float numbers[3] = {};
-  simplx::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 0);
+  simplx::gpu::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 0);
   CHECK(numbers[1] == 1);
-  CHECK(has(fault_of([&] { simplx::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 1); }), "not on 8 bytes"));
+  CHECK(has(fault_of([&] { simplx::gpu::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 1); }), "not on 8 bytes"));
 }
 
 TEST_CASE("threads that do not meet are reported, each with its place") {
   each_schedule([] {
     const auto report = [](auto kernel, unsigned threads) {
-      return fault_of([&] { simplx::launch(nullptr, kernel, 2, threads); });
+      return fault_of([&] { simplx::gpu::launch(nullptr, kernel, 2, threads); });
     };
     std::string text = report(crossed, 3);
     CHECK(has(text, "deadlock, block ("));
@@ -327,7 +327,7 @@ TEST_CASE("threads that do not meet are reported, each with its place") {
     CHECK(has(text, "threads 4 to 31: at __syncwarp"));
     CHECK(has(report(two_places, 32), "lanes of one mask meet at different places: __ballot_sync executor_test.cpp:"));
     CHECK(has(report(whole_mask, 20), "names lanes of which the block has no threads"));
-    CHECK_THROWS_AS(simplx::launch(nullptr, throws, 1, 64), int);
+    CHECK_THROWS_AS(simplx::gpu::launch(nullptr, throws, 1, 64), int);
   });
   CHECK(Block::running() == nullptr);
 }

@@ -101,8 +101,8 @@ PlantedResult run_planted() {
     dy[i] = static_cast<float>(std::cos(1.3 * static_cast<double>(i)));
   }
   PlantedResult result{std::vector<float>(size), 0};
-  simplx::launch(nullptr, faulty_kernel<planted>, planted_blocks, planted_cols, x.data(), dy.data(), result.dx.data(),
-                 &result.total);
+  simplx::gpu::launch(nullptr, faulty_kernel<planted>, planted_blocks, planted_cols, x.data(), dy.data(),
+                      result.dx.data(), &result.total);
   return result;
 }
 

@@ -42,7 +42,7 @@ struct Machine {
     CHECK(cudaGetLastError() == cudaSuccess);
   }
 
-  void add(float number) const { simplx::launch(stream, add_number, 1, count, on_device, number); }
+  void add(float number) const { simplx::gpu::launch(stream, add_number, 1, count, on_device, number); }
   cudaError_t clear() const { return cudaMemsetAsync(on_device, 0, bytes, stream); }
   std::vector<float> values() const {
     std::vector<float> all(count);
@@ -105,11 +105,11 @@ TEST_CASE("emulation/runtime: memory runs short where the test says, and a machi
   CHECK(devices == 0);
   CHECK(refused(cudaMalloc(&first, 1), cudaErrorNoDevice));
   CHECK(refused(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaErrorNoDevice));
-  CHECK_THROWS_WITH(simplx::launch(nullptr, broken, 1, 1),
+  CHECK_THROWS_WITH(simplx::gpu::launch(nullptr, broken, 1, 1),
                     "a kernel was not launched: no CUDA-capable device is detected\n"
                     "  hint: this machine has no GPU, or a driver older than the CUDA of this program");
   device().present = true;
-  simplx::launch(nullptr, broken, 1, 1);  // the refusal is forgotten
+  simplx::gpu::launch(nullptr, broken, 1, 1);  // the refusal is forgotten
 }
 
 TEST_CASE("emulation/runtime: a copy between wrong kinds of memory, or over an end, is refused") {
@@ -200,10 +200,10 @@ TEST_CASE("emulation/runtime: events are places in the work of a stream") {
 
 TEST_CASE("emulation/runtime: what goes wrong in a kernel is thrown when somebody waits, if not in a destructor") {
   Machine machine;
-  simplx::launch(machine.stream, broken, 1, 2);
+  simplx::gpu::launch(machine.stream, broken, 1, 2);
   CHECK_THROWS_AS(cudaStreamSynchronize(machine.stream), emulation::Fault);
   CHECK(cudaStreamSynchronize(machine.stream) == cudaSuccess);
-  simplx::launch(machine.stream, broken, 1, 2);
+  simplx::gpu::launch(machine.stream, broken, 1, 2);
   machine.add(1);  // never runs
   CHECK(cudaFree(std::exchange(machine.on_device, nullptr)) == cudaSuccess);
   CHECK_THROWS_AS(cudaStreamSynchronize(machine.stream), emulation::Fault);

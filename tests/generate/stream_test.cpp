@@ -23,8 +23,9 @@ inline constexpr Decoder plain{
     .block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
 
 // What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
-static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * token_block<double> * 8);
-static_assert(cache_bytes<logits_of<wide>, double>(1) == ((2 + 1 + 1) * 64 * token_block<double> + 3 * (64 + 2)) * 8);
+static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * cpu::token_block<double> * 8);
+static_assert(cache_bytes<logits_of<wide>, double>(1) ==
+              ((2 + 1 + 1) * 64 * cpu::token_block<double> + 3 * (64 + 2)) * 8);
 
 }  // namespace
 

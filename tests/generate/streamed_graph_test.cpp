@@ -36,8 +36,9 @@ inline constexpr auto forgetful = [] {
   return embedding(weight("table", 11, 8), indices("tokens", Axis::tokens)) * weight("head", 8, 11);
 };
 static_assert(StreamedGraph<Graph<Untrained<forgetful>>, Cpu<float>>::remembering == 0);
-static_assert(cache_bytes<nested>(1) == (40 * token_block<float> + 24) * 4);
-static_assert(cache_bytes<nested, double>(token_block<double> + 1) == (40 * 2 * token_block<double> + 24) * 8);
+static_assert(cache_bytes<nested>(1) == (40 * cpu::token_block<float> + 24) * 4);
+static_assert(cache_bytes<nested, double>(cpu::token_block<double> + 1) ==
+              (40 * 2 * cpu::token_block<double> + 24) * 8);
 
 }  // namespace
 

@@ -130,10 +130,10 @@ TEST_CASE("each use has its sum, and together they are the gradient") {
   std::ranges::fill(whole.output_gradient(), 1.0);
   whole.backward();
 
-  Workspace<G, Cpu<double>> workspace(Rows{.tokens = 9, .sequences = 2});
+  detail::Workspace<G, Cpu<double>> workspace(Rows{.tokens = 9, .sequences = 2});
   const Index offsets[] = {0, 4, 9};
   Context<double> context = workspace.context(Rows{.tokens = 9, .sequences = 2}, {offsets, 2}, 5);
-  Buffer<double> packed(G::layout.packed_elements);
+  cpu::Buffer<double> packed(G::layout.packed_elements);
   GradientSums<G, double> sums;
   sums.give_to(context);
   context.parameters = whole.parameters().data(), context.packed = packed.data();

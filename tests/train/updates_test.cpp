@@ -33,7 +33,7 @@ TEST_CASE("an update folds each part once, has the same bits for any number of t
   std::vector<float> first;
   for (const int threads : {1, 2, 3}) {
     Updates<float> updates(tensors(), size, options(0.5));
-    Team team(threads);
+    cpu::Team team(threads);
     std::vector<float> parameters(size, 1), gradient(size);
     std::vector<int> folds(size);
     StepResult result;
@@ -61,7 +61,7 @@ TEST_CASE("an update folds each part once, has the same bits for any number of t
 
 TEST_CASE("another optimiser begins with moments of its own; what is not finite counts as no step") {
   Updates<double> updates(tensors(), size, options(0));
-  Team team;
+  cpu::Team team;
   std::vector<double> parameters(size, 1);
   const auto step = [&](const auto& optimiser, double g) {
     std::vector<double> gradient(size, g);
@@ -98,7 +98,7 @@ struct Failing : Sgd {
 
 TEST_CASE("an optimiser that throws leaves no moments, and says so") {
   Updates<double> updates(tensors(), size, options(0));
-  Team team;
+  cpu::Team team;
   std::vector<double> parameters(size, 1), gradient(size, 1);
   StepResult result;
   const auto step = [&](const auto& optimiser) {

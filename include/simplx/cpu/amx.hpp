@@ -18,7 +18,7 @@
 #include <unistd.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows of a tile, words in a row of it, and words of a tile.
 inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
@@ -169,4 +169,4 @@ class Amx {
 
 #endif
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -10,9 +10,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A head whose widths are no whole vectors, as one whose rows end in zeros, which add nothing to a product or a sum:
 /// operands are copied into such rows, results out of them.
@@ -100,16 +98,14 @@ void for_each_head(Segments sequences, int heads, Each each) {
   }
 }
 
-}  // namespace detail
-
 /// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
 template <AttentionSize size, class S>
 constexpr Index attention_scratch(Index longest) {
-  using Padded = detail::PaddedHead<size, S>;
-  const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
+  using Padded = PaddedHead<size, S>;
+  const Index rows = round_up(longest, query_group), block = std::min<Index>(rows, query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
-  return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
-         2 * detail::block_stride * rows + (detail::pads_heads<size, S> ? Padded::elements(rows) : 0);
+  return (Padded::key_width + Padded::value_width) * (rows + block + query_group) +
+         2 * block_stride * rows + (pads_heads<size, S> ? Padded::elements(rows) : 0);
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
@@ -119,11 +115,11 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::pads_heads<size, S>) {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (pads_heads<size, S>) {
+      PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     } else {
-      using Head = detail::AttentionHead<size, S>;
+      using Head = AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
     }
   });
@@ -139,12 +135,12 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::pads_heads<size, S>) {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (pads_heads<size, S>) {
+      PaddedHead<size, S>(in, first, rows, h, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     } else {
-      using Head = detail::AttentionHead<size, S>;
+      using Head = AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
       Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
@@ -155,4 +151,4 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
   });
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -29,9 +29,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Queries that share a row of weights, and queries whose weights the backward pass holds at once.
 inline constexpr int query_group = 16;
@@ -331,6 +329,4 @@ struct AttentionHead {
   }
 };
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -18,12 +18,10 @@
 
 #include <cmath>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Elements of scratch for sequences of at most `longest` tokens: three T x T matrices.
 constexpr Index attention_reference_scratch(Index longest) { return 3 * longest * longest; }
-
-namespace detail {
 
 template <class S>
 using DenseMatrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -109,8 +107,6 @@ void write_reference(Write mode, Target target, const Value& value) {
   if (mode == Write::accumulate) target.noalias() += value;
 }
 
-}  // namespace detail
-
 /// The forward pass; fills `out` and `log_sum_exp`.
 /// Shapes  out as value; log_sum_exp (rows, heads).
 /// Cost    T^2 (key_width + value_width) multiply-adds per head; no heap;
@@ -122,10 +118,10 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      detail::DenseHead<S> head(size, in, first, rows, h, scratch,
+      DenseHead<S> head(size, in, first, rows, h, scratch,
                                 [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
-      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
+      head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
 }
 
@@ -141,9 +137,9 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
-      const auto d_output = detail::head_of(dout, first, rows, h, size.heads, size.value_width);
-      Eigen::Map<detail::DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
+      DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
+      const auto d_output = head_of(dout, first, rows, h, size.heads, size.value_width);
+      Eigen::Map<DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
       d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
       if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
       if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
@@ -151,7 +147,7 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
 
       head.mix();
       if (dv_mode != Write::skip)
-        detail::write_reference(dv_mode, detail::head_of(to.value, first, rows, h, size.heads, size.value_width),
+        write_reference(dv_mode, head_of(to.value, first, rows, h, size.heads, size.value_width),
                                 head.mixed.transpose().lazyProduct(d_output));
       auto& d_scores = d_mixed;
       for (Index i = 0; i < rows; ++i) {
@@ -160,12 +156,12 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
             (head.weights.row(i).array() * (d_mixed.row(i).array() - correction) * (head.beta * head.scale)).matrix();
       }
       if (dq_mode != Write::skip)
-        detail::write_reference(dq_mode, detail::head_of(to.query, first, rows, h, size.heads, size.key_width),
+        write_reference(dq_mode, head_of(to.query, first, rows, h, size.heads, size.key_width),
                                 d_scores.lazyProduct(head.key));
       if (dk_mode != Write::skip)
-        detail::write_reference(dk_mode, detail::head_of(to.key, first, rows, h, size.heads, size.key_width),
+        write_reference(dk_mode, head_of(to.key, first, rows, h, size.heads, size.key_width),
                                 d_scores.transpose().lazyProduct(head.query));
     }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -35,7 +35,7 @@
 #include <limits>
 #include <utility>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Tokens that lie side by side in a store.
 template <class S>
@@ -48,8 +48,6 @@ struct AttentionPast {
   S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
   const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
 };
-
-namespace detail {
 
 /// Puts a token into a store of fewer heads, of each group of equal ones the first.
 template <int heads, int stored, Index width, class S>
@@ -219,8 +217,6 @@ struct AttentionStep {
   }
 };
 
-}  // namespace detail
-
 /// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
 template <AttentionSize size, bool inputs, class S>
 constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
@@ -242,19 +238,19 @@ template <AttentionSize size, bool inputs, int key_heads = size.heads, int value
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                AttentionPast<S> past, S* out, S* scratch) {
-  using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
-  const auto remember = [&](Index count) {
+  using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
+  const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
       const Index token = past_tokens + row;
       if constexpr (!inputs) {
-        detail::remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
+        remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
       }
-      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
+      remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
     }
   };
   const auto each = [&]<class Of>(Of, bool remembered) {
     const auto next = [&]<int count>(std::integral_constant<int, count>) {
-      if (!remembered) remember(count);
+      if (!remembered) remember_rows(count);
       Of::template run<count>(in, past, past_tokens, out, scratch);
       if constexpr (!inputs) in.key += count * Step::keys;
       in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
@@ -266,15 +262,15 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
   };
   if constexpr (inputs) {
     if (Step::projects(rows, past_tokens)) {
-      remember(rows);
+      remember_rows(rows);
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
       Step::project_keys(tokens, past, keys);
       past.keys = keys;
-      return each(detail::AttentionStep<size, false, key_heads, value_heads, S>(), true);
+      return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
     }
   }
   each(Step(), false);
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

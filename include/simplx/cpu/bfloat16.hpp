@@ -16,12 +16,10 @@
 #include <immintrin.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A word with two bfloat16: neighbours in the inner dimension of a product.
 using Twin = std::int32_t;
-
-namespace detail {
 
 /// Rounds to the nearest bfloat16, ties to even; it is left in the upper half. NaN stays NaN.
 inline Vec<std::uint32_t> rounded(Vec<float> x) {
@@ -32,8 +30,6 @@ inline Vec<std::uint32_t> rounded(Vec<float> x) {
   return (is_nan ? Bits{} + 0x7fc00000u : bits) & 0xffff0000u;
 }
 
-}  // namespace detail
-
 /// (first[i], second[i]) for each lane.
 __attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__)
@@ -43,7 +39,7 @@ __attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<f
   };
   return (Vec<Twin>)(words(first) | words(second) << 16);
 #else
-  return (Vec<Twin>)(detail::rounded(first) >> 16 | detail::rounded(second));
+  return (Vec<Twin>)(rounded(first) >> 16 | rounded(second));
 #endif
 }
 
@@ -110,4 +106,4 @@ inline void pair_rows(Index count, const float* first, const float* second, Twin
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

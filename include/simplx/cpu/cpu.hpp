@@ -14,10 +14,12 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace cpu {
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 template <class S>
 using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+}  // namespace cpu
 
 /// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
@@ -31,7 +33,7 @@ struct Cpu {
 
   /// Of products with parameters: whether their operands are rounded, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
-  static constexpr bool splits = path == Path::fast && floats_in_pieces && std::is_same_v<S, float>;
+  static constexpr bool splits = path == Path::fast && cpu::floats_in_pieces && std::is_same_v<S, float>;
 
   static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
   static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
@@ -45,10 +47,10 @@ struct Cpu {
   static void map_forward(const Context<S>& context) {
     constexpr int product = G::fusion.epilogue_of[root];
     S* out = const_cast<S*>(Address<G>::template value<root>(context));
-    if constexpr (Group<G, root>::reduces) {
-      reduce_forward_loop<G, root, S>(context, out);
+    if constexpr (detail::Group<G, root>::reduces) {
+      cpu::reduce_forward_loop<G, root, S>(context, out);
     } else if constexpr (product < 0) {
-      map_forward_loop<G, root, S>(context, nullptr, out);
+      cpu::map_forward_loop<G, root, S>(context, nullptr, out);
     } else {
       using Op = op_of<G, product>;
       const Frame<G, product, S> frame{context};
@@ -58,14 +60,14 @@ struct Cpu {
         S* value = out;
         if constexpr (G::plan.kept[product]) value = frame.out();
         Op::forward(Cpu{}, frame, value);
-        map_forward_loop<G, root, S>(context, value, out);
+        cpu::map_forward_loop<G, root, S>(context, value, out);
       }
     }
   }
 
   template <class G, int root>
   static void map_backward(const Context<S>& context) {
-    MapBackward<G, root, S>::run(context);
+    cpu::MapBackward<G, root, S>::run(context);
   }
 
  private:
@@ -73,7 +75,7 @@ struct Cpu {
   template <class G, int root>
   struct Epilogue {
     static constexpr int product = G::fusion.epilogue_of[root];
-    Operands<G, root, S> operands;
+    cpu::Operands<G, root, S> operands;
     S* product_value = nullptr;
 
     explicit Epilogue(const Context<S>& context) : operands(context) {
@@ -82,11 +84,12 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row,
+                                                          Index col) const {
       if constexpr (G::plan.kept[product]) {
-        store<V>(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+        store<V>(product_value + row * detail::Group<G, root>::shape.cols + col, accumulator);
       }
-      return map_value<G, root, V>(operands, row, col, accumulator);
+      return cpu::map_value<G, root, V>(operands, row, col, accumulator);
     }
   };
 };

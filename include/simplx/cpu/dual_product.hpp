@@ -16,8 +16,7 @@
 #include <algorithm>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 template <class S>
 inline constexpr bool is_dual = false;
@@ -43,8 +42,6 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
   return std::min({rows, inner, cols}) >= 4 && rows * inner * cols >= 512;
 }
 
-}  // namespace detail
-
 /// target += a b
 ///
 /// by_parts  false where it is known that the matrices are too narrow for that
@@ -53,16 +50,16 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
 template <bool by_parts = true, class Target, class A, class B>
 void add_product(Target&& target, const A& a, const B& b) {
   using S = typename std::remove_cvref_t<Target>::Scalar;
-  if constexpr (detail::is_dual<S> && by_parts) {
+  if constexpr (is_dual<S> && by_parts) {
     using T = decltype(S::value);
-    if (!detail::is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
-    using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<A>>;
-    using PartOfB = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<B>>;
+    if (!is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
+    using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order_of<A>>;
+    using PartOfB = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, order_of<B>>;
     using Part = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const auto value = [](const S& x) { return x.value; };
     const auto tangent = [](const S& x) { return x.tangent; };
     const auto moves = [](const auto& x) {
-      return x.unaryExpr([](const S& number) { return !detail::is_zero(number.tangent); }).any();
+      return x.unaryExpr([](const S& number) { return !is_zero(number.tangent); }).any();
     };
     const PartOfA a_value = a.unaryExpr(value);
     const PartOfB b_value = b.unaryExpr(value);
@@ -76,4 +73,4 @@ void add_product(Target&& target, const A& a, const B& b) {
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -9,6 +9,21 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
+/// which compilers see as one, to make vectors of it themselves.
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, cpu::Register<V> value) {
+  if constexpr (std::is_same_v<V, S>) {
+    if constexpr (mode == Write::store) *place = value;
+    if constexpr (mode == Write::accumulate) *place += value;
+  } else {
+    if constexpr (mode == Write::store) store<V>(place, value);
+    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
+  }
+}
+
+namespace cpu {
+
 /// Whether the last `count` numbers of a row are taken as a part of a vector; few are faster one by one.
 template <class S, Index count>
 inline constexpr bool takes_part = lanes<S> >= 8 && count >= 3;
@@ -45,21 +60,6 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
     }
   }
 }
-
-/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
-/// which compilers see as one, to make vectors of it themselves.
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
-  if constexpr (std::is_same_v<V, S>) {
-    if constexpr (mode == Write::store) *place = value;
-    if constexpr (mode == Write::accumulate) *place += value;
-  } else {
-    if constexpr (mode == Write::store) store<V>(place, value);
-    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
-  }
-}
-
-namespace detail {
 
 /// Calls f<V>(col) over a row.
 template <class S, Index cols, class F>
@@ -110,5 +110,5 @@ class ColumnValues {
   S singles_[lanes<S>];
 };
 
-}  // namespace detail
+}  // namespace cpu
 }  // namespace simplx

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The epilogue that changes nothing. at<V> is what an epilogue makes of accumulators, of which a part may count.
 struct NoEpilogue {
@@ -71,8 +71,6 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 // and would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
-
-namespace detail {
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -166,8 +164,6 @@ __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, In
 
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
-}  // namespace detail
-
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
 template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
@@ -176,20 +172,20 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   Index i = 0;
   SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
+    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
                                                epilogue, i, col, fetch(i));
   }
   if (i == rows) return;
-  constexpr int half = detail::half_below(rows_per_tile);
+  constexpr int half = half_below(rows_per_tile);
   if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
-    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
+    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
                                            c_row);
   } else {
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
     alignas(64) S sums[(rows_per_tile - 1) * width];
     const int left = static_cast<int>(rows - i);  // of an Index g++ may warn, wrongly, that rows beyond 2^59 overflow
-    detail::rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
     const S* sum = sums;
     SIMPLX_ROLLED
     for (int k = 0; k < left; ++k, ++i) {
@@ -206,8 +202,6 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });
 }
-
-namespace detail {
 
 /// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
 /// beyond is not stored.
@@ -274,8 +268,6 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, c
 /// must stay in the second level of the cache.
 inline constexpr Index panel_bytes = 256 << 10;
 
-}  // namespace detail
-
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
 /// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue.
 ///
@@ -283,24 +275,22 @@ inline constexpr Index panel_bytes = 256 << 10;
 template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
-  constexpr Index together = detail::panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
+  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
-    detail::gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
+    gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
   };
   if constexpr (blocks == 1) {
-    detail::gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
+    gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
   } else {
     constexpr std::integral_constant<Write, Write::store> store{};
     constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
     constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
     block(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
     for (Index i = 1; i < blocks - completed; ++i) block(accumulate, i, NoEpilogue{});
-    if constexpr (completed) block(store, blocks - 1, detail::Completing<N, S, Epilogue>{c, epilogue});
+    if constexpr (completed) block(store, blocks - 1, Completing<N, S, Epilogue>{c, epilogue});
   }
 }
-
-namespace detail {
 
 /// A function of its own: amid others g++ runs out of registers for the tile.
 template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
@@ -308,8 +298,6 @@ __attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a
                                              BRow b_row, S* c, CRow c_row) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
 }
-
-}  // namespace detail
 
 /// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
 template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
@@ -320,11 +308,11 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
+    strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
   }
   if constexpr (pairs < N) {
-    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
+    strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -10,7 +10,7 @@
 #include <simplx/cpu/gemm_gradient.hpp>
 #include <simplx/cpu/gemm_tiles.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
 ///
@@ -24,8 +24,6 @@ void pack_pairs(const float* matrix, Twin* packed) {
     }
   });
 }
-
-namespace detail {
 
 template <Index width>
 __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Twin* packed) {
@@ -44,8 +42,6 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
   }
 }
 
-}  // namespace detail
-
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
 /// Cost    one pass
@@ -53,7 +49,7 @@ template <Index K, Index N>
 void pack_transposed_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
+    pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
   });
 }
 
@@ -112,4 +108,4 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows that a gradient takes at once: with more of them a panel of dy (AVX-512) or a tile of x falls out of the cache
 /// before the next tile needs it.
@@ -34,8 +34,6 @@ template <class S>
 constexpr Index gradient_scratch(Index rows, Index N) {
   return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns<S>(N));
 }
-
-namespace detail {
 
 /// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
 template <Index K, class W>
@@ -125,8 +123,6 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
   }
 }
 
-}  // namespace detail
-
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows, N) words. Takes a turn for
 /// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
 ///
@@ -136,8 +132,8 @@ template <Index K, Index N, class W, class S>
 void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
   for (Index from = 0; from < K; from += rows_in_turn) {
     const Addition addition(turn);
-    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
+    add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

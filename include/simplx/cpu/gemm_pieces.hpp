@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Whether the operands of all three products of a layer are whole strips.
 constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && N % strip_columns == 0; }
@@ -42,7 +42,7 @@ struct PackedPieces {
   /// Cost    one pass
   template <bool transposed>
   static void pack(const float* matrix, Twin* packed) {
-    detail::written<words_in_pieces(K * N)>(packed, [&](auto write) {
+    written<words_in_pieces(K * N)>(packed, [&](auto write) {
       Extent extent;
       if constexpr (transposed) {
         extent = pack_transposed_right_pieces(K, N, matrix, packed, write);
@@ -58,8 +58,6 @@ struct PackedPieces {
     return extent;
   }
 };
-
-namespace detail {
 
 /// The epilogue of rows that begin at `first`.
 template <class Epilogue>
@@ -133,8 +131,6 @@ __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Inde
   }
 }
 
-}  // namespace detail
-
 /// Words of scratch that gemm_pieces needs.
 constexpr Index product_pieces(Index rows, Index K) {
   return words_in_pieces(round_up(std::min(rows, piece_rows), tile_side) * std::min(K, piece_depth));
@@ -151,7 +147,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
-    return detail::rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
+    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
   }
   const Extent of_weights = PackedPieces<K, N>::extent(packed);
   for (Index row = 0; row < rows; row += piece_rows) {
@@ -168,7 +164,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
     const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
       const Index depth = std::min(K - from, piece_depth);
       pack_left_pieces(count, depth, left + from, K, take, scratch);
-      detail::multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
+      multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
     };
     if constexpr (K <= piece_depth) {
       part(std::integral_constant<Write, mode>{}, 0, epilogue);
@@ -180,14 +176,14 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
         part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
       }
       if constexpr (completed) {
-        part(std::integral_constant<Write, Write::store>{}, last, detail::Completing<N, float, Epilogue>{c, epilogue});
+        part(std::integral_constant<Write, Write::store>{}, last, Completing<N, float, Epilogue>{c, epilogue});
       }
     }
     for (Index begin = 0; begin < count; ++begin) {
       if (taken[begin]) continue;
       Index end = begin + 1;
       while (end < count && !taken[end]) ++end;
-      detail::rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
+      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
       begin = end;
     }
   }
@@ -228,7 +224,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
         for (Index col = 0; col < columns; col += strip_columns) {
           const FetchRows ahead{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
                                 (block_side + 6 * steps - 1) / (6 * steps)};
-          detail::tile_block<float_pieces, N, Write::accumulate>(
+          tile_block<float_pieces, N, Write::accumulate>(
               unit, std::min(span - i, block_side), block_side, steps, scratch + words_in_pieces(i * depth),
               right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, ahead);
         }
@@ -247,4 +243,4 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -11,7 +11,7 @@
 #include <simplx/cpu/amx.hpp>
 #include <simplx/cpu/gemm.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Rows and columns of a block of sums.
 inline constexpr Index block_side = 2 * tile_side;
@@ -58,7 +58,7 @@ void pack_transposed_left_tiles(Index rows, const float* x, Twin* tiles) {
         return pairs_of(numbers(row, first + col), numbers(row + 1, first + col));
       };
       Twin* const to = tiles + (first / tile_side * steps + step) * tile_words;
-      detail::transpose_squares<tile_side>(tile_side, pairs, to, detail::Storing{});
+      transpose_squares<tile_side>(tile_side, pairs, to, Storing{});
     }
   }
 }
@@ -80,8 +80,6 @@ void pack_right_tiles(Index rows, const float* dy, Twin* packed) {
     });
   }
 }
-
-namespace detail {
 
 /// Unit::multiply of one or two tiles.
 template <int pieces, Write mode, class Unit>
@@ -120,8 +118,6 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
   }
 }
 
-}  // namespace detail
-
 /// c (rows, N) (=|+=) epilogue(left (rows, K) * b), left by pack_left_tiles, b packed by pack_pairs<K, N>. Where c is
 /// added to there is no epilogue.
 ///
@@ -137,7 +133,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
                                     right + i, width, c, epilogue, row, col + i);
       }
     }
@@ -157,7 +153,7 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
+        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
                                                     left + row * pairs, right + col * pairs + i, width, dw,
                                                     NoEpilogue{}, row, col + i);
       }
@@ -165,4 +161,4 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

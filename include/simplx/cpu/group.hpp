@@ -2,18 +2,16 @@
 #pragma once
 
 /// \file simplx/cpu/group.hpp
-/// A fused elementwise group: its members and leaves as constants of the graph, and its value at one place, every
-/// intermediate value in a register.
+/// A fused elementwise group: its members and leaves as constants of the graph, its values at one place, all of them in
+/// registers, and the reverse sweep over them. Where its leaves are in memory a backend's loops say (map.hpp and
+/// map_backward.hpp; on a GPU map_places.cuh).
 
 #include <simplx/core/execute.hpp>
-#include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/simd.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+#include <limits>
 
-/// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
-/// last ones away.
-inline constexpr Index added_at_once = 4096;
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 SIMPLX_HD_BEGIN
 
@@ -86,7 +84,7 @@ struct Group {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
-      switch (detail::over_of(G::flat.label[root].attributes)) {
+      switch (over_of(G::flat.label[root].attributes)) {
         case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
@@ -100,47 +98,6 @@ struct Group {
       if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
     }
     return true;
-  }
-};
-
-/// Where the leaves of a group are, and the members that are kept; single numbers are loaded once.
-template <class G, int root, class S>
-struct Operands {
-  using Grp = Group<G, root>;
-  const S* pointer[Grp::leaves + 1]{};
-  S one[Grp::leaves + 1]{};
-  S* kept[Grp::members]{};
-
-  /// `product` stands in for the value of the product that the group finishes.
-  explicit Operands(const Context<S>& context, const S* product = nullptr) {
-    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
-      constexpr int node = Grp::leaf(l);
-      if constexpr (G::table.info[node].kind == Kind::number) {
-        one[l] = static_cast<S>(G::flat.label[node].attributes.reals[0]);
-      } else if constexpr (node == Grp::product) {
-        pointer[l] = product;
-      } else {
-        pointer[l] = Address<G>::template value<node>(context);
-        if constexpr (Grp::spread(l) == Grp::Spread::one) one[l] = *pointer[l];
-      }
-    });
-    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
-      if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
-    });
-  }
-
-  template <int l, class V>
-  __attribute__((always_inline)) Register<V> load_leaf(Index row, Index col) const {
-    constexpr auto spread = Grp::spread(l);
-    if constexpr (spread == Grp::Spread::one) {
-      return splat<V>(one[l]);
-    } else if constexpr (spread == Grp::Spread::row) {
-      return load<V>(pointer[l] + col);
-    } else if constexpr (spread == Grp::Spread::column) {
-      return splat<V>(pointer[l][row]);
-    } else {
-      return load<V>(pointer[l] + row * Grp::shape.cols + col);
-    }
   }
 };
 
@@ -173,25 +130,69 @@ struct GroupValues {
   }
 };
 
-/// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
-template <class G, int root, class V, class S>
-__attribute__((always_inline)) inline Register<V> map_value(const Operands<G, root, S>& operands, Index row, Index col,
-                                                            Register<V> product) {
+/// The reverse sweep over a group at one place. A backend gives the values that pull-backs read and the adjoint of the
+/// last member, and then calls pull<m>() from the last to the first.
+template <class G, int root, class V>
+struct Sweep {
   using Grp = Group<G, root>;
-  GroupValues<G, root, Register<V>> at;
-  detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
-    if constexpr (Grp::leaf(l) == Grp::product) {
-      at.leaf[l] = product;
+  static constexpr int last = Grp::members - 1;
+  GroupValues<G, root, V> at;
+  V adjoint[Grp::members];
+  V leaf_adjoint[Grp::leaves + 1];
+
+  /// Adds what member m passes on to its operands.
+  template <int m>
+  SIMPLX_HD __attribute__((always_inline)) void pull() {
+    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
+    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
+    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
+    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
+  }
+
+ private:
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
     } else {
-      at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
+                               operand<m, a, 2>());
     }
-  });
-  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
-    at.template evaluate<m>();
-    if constexpr (Grp::kept(m)) store<V>(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
-  });
-  return at.member[Grp::members - 1];
-}
+  }
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
+    constexpr int target = Grp::tables.operand[m][a];
+    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    if constexpr (Grp::tables.first[m][a]) {
+      sum = part;
+    } else {
+      sum += part;
+    }
+  }
+  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
+  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
+  /// The result of member m where the pull-back to operand a reads it, and its operand b.
+  template <int m, int a>
+  SIMPLX_HD __attribute__((always_inline)) V result() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
+      return at.member[m];
+    } else {
+      return literal<V>(not_read);
+    }
+  }
+  template <int m, int a, int b>
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
+      return at.template operand<m, b>();
+    } else {
+      return literal<V>(not_read);
+    }
+  }
+};
 
 SIMPLX_HD_END
-}  // namespace simplx
+}  // namespace simplx::detail

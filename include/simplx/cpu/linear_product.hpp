@@ -18,7 +18,7 @@
 #include <simplx/cpu/gemm_pieces.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
@@ -186,4 +186,4 @@ struct LinearProduct {
   static const Twin* pairs(const float* memory) { return reinterpret_cast<const Twin*>(memory); }
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -4,16 +4,82 @@
 /// \file simplx/cpu/map.hpp
 /// The forward loop of a group: its values are stored, or summed where a reduction is its root.
 
+#include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/group.hpp>
 
 #include <algorithm>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
+
+/// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
+/// last ones away.
+inline constexpr Index added_at_once = 4096;
+
+/// Where the leaves of a group are, and the members that are kept; single numbers are loaded once.
+template <class G, int root, class S>
+struct Operands {
+  using Grp = detail::Group<G, root>;
+  const S* pointer[Grp::leaves + 1]{};
+  S one[Grp::leaves + 1]{};
+  S* kept[Grp::members]{};
+
+  /// `product` stands in for the value of the product that the group finishes.
+  explicit Operands(const Context<S>& context, const S* product = nullptr) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr int node = Grp::leaf(l);
+      if constexpr (G::table.info[node].kind == Kind::number) {
+        one[l] = static_cast<S>(G::flat.label[node].attributes.reals[0]);
+      } else if constexpr (node == Grp::product) {
+        pointer[l] = product;
+      } else {
+        pointer[l] = Address<G>::template value<node>(context);
+        if constexpr (Grp::spread(l) == Grp::Spread::one) one[l] = *pointer[l];
+      }
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
+    });
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) Register<V> load_leaf(Index row, Index col) const {
+    constexpr auto spread = Grp::spread(l);
+    if constexpr (spread == Grp::Spread::one) {
+      return splat<V>(one[l]);
+    } else if constexpr (spread == Grp::Spread::row) {
+      return load<V>(pointer[l] + col);
+    } else if constexpr (spread == Grp::Spread::column) {
+      return splat<V>(pointer[l][row]);
+    } else {
+      return load<V>(pointer[l] + row * Grp::shape.cols + col);
+    }
+  }
+};
+
+/// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
+template <class G, int root, class V, class S>
+__attribute__((always_inline)) inline Register<V> map_value(const Operands<G, root, S>& operands, Index row, Index col,
+                                                            Register<V> product) {
+  using Grp = detail::Group<G, root>;
+  detail::GroupValues<G, root, Register<V>> at;
+  detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+    if constexpr (Grp::leaf(l) == Grp::product) {
+      at.leaf[l] = product;
+    } else {
+      at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+    }
+  });
+  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    at.template evaluate<m>();
+    if constexpr (Grp::kept(m)) store<V>(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
+  });
+  return at.member[Grp::members - 1];
+}
 
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
   detail::stores();
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
   each_element<S, cols, Grp::flat()>(context.rows_of(Grp::shape), [&]<class V>(Index row, Index col)
@@ -72,7 +138,7 @@ struct RunningSum {
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
   detail::stores();
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context);
@@ -110,7 +176,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      detail::ColumnValues<S, cols> sums(S(0));
+      ColumnValues<S, cols> sums(S(0));
       for (Index row = begin; row < end; ++row) {
         sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
           sum += map_value<G, root, V>(operands, row, col, Register<V>{});
@@ -123,4 +189,4 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -5,92 +5,15 @@
 /// The backward loop of a group is reverse mode in miniature: it evaluates again what the pull-backs read, then sweeps
 /// the members of the group from the root to the leaves.
 
-#include <simplx/cpu/group.hpp>
+#include <simplx/cpu/map.hpp>
 
-#include <limits>
 #include <utility>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
-template <class G, int root, class V>
-struct Sweep {
-  using Grp = Group<G, root>;
-  static constexpr int last = Grp::members - 1;
-  using R = Register<V>;
-  GroupValues<G, root, R> at;
-  R adjoint[Grp::members];
-  R leaf_adjoint[Grp::leaves + 1];
-
-  template <int l, class S>
-  __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
-    if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
-  }
-  template <int m, class S>
-  __attribute__((always_inline)) void restore(const Operands<G, root, S>& operands, Index row, Index col) {
-    if constexpr (Grp::kept(m)) {
-      at.member[m] = load<V>(operands.kept[m] + row * Grp::shape.cols + col);
-    } else if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) {
-      at.template evaluate<m>();
-    }
-  }
-  /// Adds what member m passes on to its operands.
-  template <int m>
-  SIMPLX_HD __attribute__((always_inline)) void pull() {
-    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
-    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
-    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
-    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
-  }
-
- private:
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) R pull_back() const {
-    using Op = op_of<G, Grp::member(m)>;
-    if constexpr (Grp::arguments(m) == 1) {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
-    } else if constexpr (Grp::arguments(m) == 2) {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
-    } else {
-      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
-                               operand<m, a, 2>());
-    }
-  }
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) void add(R part) {
-    constexpr int target = Grp::tables.operand[m][a];
-    R& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
-    if constexpr (Grp::tables.first[m][a]) {
-      sum = part;
-    } else {
-      sum += part;
-    }
-  }
-  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
-  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
-  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
-  /// The result of member m where the pull-back to operand a reads it, and its operand b.
-  template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) R result() const {
-    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
-      return at.member[m];
-    } else {
-      return literal<R>(not_read);
-    }
-  }
-  template <int m, int a, int b>
-  SIMPLX_HD __attribute__((always_inline)) R operand() const {
-    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
-      return at.template operand<m, b>();
-    } else {
-      return literal<R>(not_read);
-    }
-  }
-};
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 template <class G, int root, class S>
 struct MapBackward {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
   static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
@@ -194,12 +117,18 @@ struct MapBackward {
 
   template <class V>
   __attribute__((always_inline)) void at(Index row, Index col, Register<V>* down) {
-    Sweep<G, root, V> sweep;
+    detail::Sweep<G, root, Register<V>> sweep;
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      sweep.template load_leaf<l>(operands, row, col);
+      constexpr bool read = G::plan.leaf_read[Grp::slot(l)];
+      if constexpr (read) sweep.at.leaf[l] = operands.template load_leaf<l, V>(row, col);
     });
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
-      sweep.template restore<m>(operands, row, col);
+      constexpr bool again = m != sweep.last && G::plan.recomputed[Grp::member(m)];
+      if constexpr (Grp::kept(m)) {
+        sweep.at.member[m] = load<V>(operands.kept[m] + row * cols + col);
+      } else if constexpr (again) {
+        sweep.at.template evaluate<m>();
+      }
     });
     if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
     sweep.adjoint[sweep.last] = incoming<V>(row, col);
@@ -268,4 +197,4 @@ struct MapBackward {
   }
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -12,9 +12,7 @@
 
 #include <simplx/cpu/transpose.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
 template <class S>
@@ -62,8 +60,6 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
 
-}  // namespace detail
-
 /// y = A w; rows of A may be part of longer ones, `stride` elements apart.
 ///
 /// Shapes  A (rows, K), w (K), y (rows)
@@ -77,21 +73,19 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
     S rest[group];
     SIMPLX_UNROLL
     for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + i * stride, w);
+      const RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;
       rest[i] = product.rest;
     }
-    Vec<S> total = detail::lane_sums<S>(sums);
+    Vec<S> total = lane_sums<S>(sums);
     if constexpr (K % group != 0) total += load<Vec<S>>(rest);
     store(y + row, total);
   }
   for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
-    const detail::RowProduct<K, S> product(a, w);
+    const RowProduct<K, S> product(a, w);
     y[row] = sum(product.vectors) + product.rest;
   }
 }
-
-namespace detail {
 
 template <Index K, class S>
 void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
@@ -107,8 +101,6 @@ void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
   }
 }
 
-}  // namespace detail
-
 /// w += A^T g.
 ///
 /// Shapes  A (rows, K), g (rows), w (K)
@@ -118,8 +110,8 @@ template <Index K, class S>
 __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = 4096;
   for (Index begin = 0; begin < rows; begin += step) {
-    detail::add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
+    add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///
@@ -65,4 +65,4 @@ class Buffer {
   Index size_ = 0;
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A stride or size that the compiler knows.
 template <Index value>
@@ -39,8 +39,6 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
   for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
   for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
 }
-
-namespace detail {
 
 /// How numbers are written: into the caches, or past them.
 struct Storing {
@@ -131,8 +129,6 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
   }
 }
 
-}  // namespace detail
-
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
 /// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get
 /// it whatever its size.
@@ -141,13 +137,13 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 template <Index K, Index N, bool read_next = false, class S>
 void pack(const S* matrix, S* packed) {
   constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
-  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
-    detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
+  written<read_next ? 0 : K * N>(packed, [&](auto write) {
+    pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
   for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
-    detail::pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
+    pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
   }
-  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
+  if constexpr (whole < N) pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
@@ -156,9 +152,9 @@ void pack(const S* matrix, S* packed) {
 template <Index K, Index N, bool read_next = false, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
+  written<read_next ? 0 : K * N>(packed, [&](auto write) {
     each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-      detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
+      pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
     });
   });
   if constexpr (whole < N) {
@@ -170,4 +166,4 @@ void pack_transposed(const S* matrix, S* packed) {
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

@@ -15,12 +15,11 @@
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {
+namespace cpu {
 
 /// The first `count` lanes of a vector, some but not all.
 template <class S, int count>
 struct Part {};
-
-namespace detail {
 
 template <class V>
 struct RegisterOf {
@@ -63,41 +62,43 @@ __attribute__((always_inline)) inline void store_first(S* place, V value) {
   } else if constexpr (all <= 4) {
     for (int i = 0; i < count; ++i) place[i] = value[i];
   } else {
-    const Halves halves(value);
+    const detail::Halves halves(value);
     constexpr int half = all / 2;
     store_first<count < half ? count : half>(place, halves.lower);
     if constexpr (count > half) store_first<count - half>(place + half, halves.upper);
   }
 }
 
-}  // namespace detail
-
 /// What a V is computed with: itself, or the whole vector of a part.
 template <class V>
-using Register = typename detail::RegisterOf<V>::type;
+using Register = typename RegisterOf<V>::type;
 
 template <class V>
-concept PartOfVector = detail::RegisterOf<V>::is_part;
+concept PartOfVector = RegisterOf<V>::is_part;
+
+}  // namespace cpu
 
 /// The lanes of a part, and zeros.
-template <PartOfVector V, class S>
+template <cpu::PartOfVector V, class S>
 __attribute__((always_inline)) inline Vec<S> load(const S* place) {
-  return detail::RegisterOf<V>::load(place);
+  return cpu::RegisterOf<V>::load(place);
 }
-template <PartOfVector V, class S>
+template <cpu::PartOfVector V, class S>
 __attribute__((always_inline)) inline void store(S* place, Vec<S> value) {
-  detail::store_first<detail::RegisterOf<V>::lanes_that_count>(place, value);
+  cpu::store_first<cpu::RegisterOf<V>::lanes_that_count>(place, value);
 }
-template <PartOfVector V, class S>
-__attribute__((always_inline)) inline Register<V> splat(S number) {
-  return splat<Register<V>>(number);
+template <cpu::PartOfVector V, class S>
+__attribute__((always_inline)) inline cpu::Register<V> splat(S number) {
+  return splat<cpu::Register<V>>(number);
 }
+
+namespace cpu {
 
 /// The value in the lanes of V, `other` in those beyond a part.
 template <class V>
 __attribute__((always_inline)) inline Register<V> counted(Register<V> value, Register<V> other) {
   if constexpr (PartOfVector<V>) {
-    return select(detail::RegisterOf<V>::mask, value, other);
+    return select(RegisterOf<V>::mask, value, other);
   } else {
     return value;
   }
@@ -108,4 +109,5 @@ __attribute__((always_inline)) inline Register<V> counted(Register<V> value) {
   return counted<V>(value, Register<V>{});
 }
 
+}  // namespace cpu
 }  // namespace simplx

@@ -14,9 +14,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// A run of independent chains of multiply-adds, enough of them to hide the latency; all stay in registers.
 __attribute__((noinline)) inline float fma_chains(long rounds, float factor) {
@@ -106,8 +104,6 @@ double peak_rate(double seconds) {
   }
 }
 
-}  // namespace detail
-
 /// GFLOP/s that this CPU reaches on that many threads at once, the best of so many seconds: of floats with this build's
 /// vectors, or with Twin of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what
 /// a machine and its neighbours do: what a limit is held against is measured beside it.
@@ -115,10 +111,10 @@ template <class Word = float>
 double measured_peak_gflops(int threads = 1, double seconds = 0.03) {
   Team team(threads);
   std::vector<double> rate(static_cast<std::size_t>(threads));
-  team.run([&](int member) { rate[static_cast<std::size_t>(member)] = detail::peak_rate<Word>(seconds); });
+  team.run([&](int member) { rate[static_cast<std::size_t>(member)] = peak_rate<Word>(seconds); });
   double total = 0;
   for (const double r : rate) total += r * 1e-9;
   return total;
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

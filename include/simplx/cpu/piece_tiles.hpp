@@ -16,15 +16,13 @@
 
 #include <algorithm>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Numbers of the inner dimension in a step, columns of a strip.
 inline constexpr Index step_depth = 2 * tile_side, strip_columns = 2 * tile_side;
 
 /// Words of so many numbers in pieces.
 constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * float_pieces; }
-
-namespace detail {
 
 /// Where a step of a strip begins whose inner dimension has that depth; of a piece it has strip_words.
 inline constexpr Index strip_words = tile_side * strip_columns;
@@ -54,8 +52,6 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
   }
 }
-
-}  // namespace detail
 
 /// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is
 /// false becomes zeros.
@@ -111,7 +107,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
           front = number(above + 2 * i), back = number(above + 2 * i + 1);
           measure(front), measure(back);
         };
-        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
+        transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
           store(to + piece * tile_words + i * tile_side + word, words);
         });
       }
@@ -123,7 +119,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
 /// A matrix (rows, columns), whose rows are `stride` numbers apart, as a right operand; columns are whole strips.
 ///
 /// Cost    one pass
-template <class Writing = detail::Storing>
+template <class Writing = Storing>
 __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, const float* matrix, Index stride,
                                                    Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
@@ -132,7 +128,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
       Twin* const to =
-          strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
+          strips + strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
         const Vec<float> above = row < rows ? load<Vec<float>>(matrix + col + i) : Vec<float>{};
@@ -141,7 +137,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
         const Pieces a(above), b(below);
         SIMPLX_UNROLL
         for (int piece = 0; piece < float_pieces; ++piece) {
-          write(to + piece * detail::strip_words + i, join_pairs(a.of[piece], b.of[piece]));
+          write(to + piece * strip_words + i, join_pairs(a.of[piece], b.of[piece]));
         }
       }
     }
@@ -152,26 +148,26 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
 /// The transpose (depth, columns) of a (columns, depth) matrix as a right operand; both are whole strips.
 ///
 /// Cost    one pass
-template <class Writing = detail::Storing>
+template <class Writing = Storing>
 __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index columns, const float* matrix,
                                                               Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   Measure measure;
   for (Index col = 0; col < columns; col += strip_columns) {
     for (Index step = 0; step < depth / step_depth; ++step) {
-      Twin* const to = strips + detail::strip_place(col, depth, step);
+      Twin* const to = strips + strip_place(col, depth, step);
       for (Index word = 0; word < tile_side; word += L) {
         for (Index i = 0; i < strip_columns; i += L) {
           const float* const from = matrix + (col + i) * depth + step * step_depth + 2 * word;
           const auto numbers = [&](int q, Vec<float>& front, Vec<float>& back) __attribute__((always_inline)) {
             const float* const row = from + q * depth;
-            __builtin_prefetch(row + detail::transposed_ahead<float>, 0, 2);
-            __builtin_prefetch(row + detail::transposed_ahead<float> + L, 0, 2);
+            __builtin_prefetch(row + transposed_ahead<float>, 0, 2);
+            __builtin_prefetch(row + transposed_ahead<float> + L, 0, 2);
             front = load<Vec<float>>(row), back = load<Vec<float>>(row + L);
             measure(front), measure(back);
           };
-          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
-            write(to + piece * detail::strip_words + (word + q) * strip_columns + i, words);
+          transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
+            write(to + piece * strip_words + (word + q) * strip_columns + i, words);
           });
         }
       }
@@ -180,4 +176,4 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
   return measure.extent();
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

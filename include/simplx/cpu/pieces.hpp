@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Pieces of a float.
 inline constexpr int float_pieces = 3;
@@ -96,4 +96,4 @@ Extent extent_of(const float* numbers) {
   return measure.extent();
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

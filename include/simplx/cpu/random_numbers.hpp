@@ -17,12 +17,14 @@
 #include <cstring>
 
 namespace simplx::inline SIMPLX_TARGET {
+namespace cpu {
 
-namespace detail {
+/// A counter in each lane.
+using Counters = detail::Bits<Vec<double>>;
 
 /// bits() of each counter: scramble in lanes, of which a GPU's compiler knows none.
-__attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint64_t key, Bits<Vec<double>> counter) {
-  Bits<Vec<double>> z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
+__attribute__((always_inline)) inline Counters bits_of_lanes(std::uint64_t key, Counters counter) {
+  Counters z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -31,12 +33,11 @@ __attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint6
 /// Numbers first, first + step, first + 2 step, ... of a key.
 __attribute__((always_inline)) inline Vec<double> uniform_lanes(std::uint64_t key, std::uint64_t first,
                                                                std::uint64_t step) {
-  using V = Vec<double>;
-  Bits<V> counter{};
+  Counters counter{};
   for (int i = 0; i < lanes<double>; ++i) counter[i] = first + static_cast<std::uint64_t>(i) * step;
-  const Bits<V> random = bits_of_lanes(key, counter);
+  const Counters random = bits_of_lanes(key, counter);
   // The lowest bits of a double in [1, 2) are those of its fraction; what is left of the sum is exact.
-  return (value_of<V>((random >> 12) | bits_of(1.0)) - 1) + 0x1p-53;
+  return (detail::value_of<Vec<double>>((random >> 12) | detail::bits_of(1.0)) - 1) + 0x1p-53;
 }
 
 /// Numbers first, first + 1, ... of a key.
@@ -56,19 +57,19 @@ void fill_by_lanes(Index count, double* values, const Draw& draw) {
   }
 }
 
-}  // namespace detail
-
 /// values[i] = uniform(key, first + i)
 inline void fill_uniform(std::uint64_t key, std::uint64_t first, Index count, double* values) {
-  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::uniform_lanes(key, first + i, 1); });
+  fill_by_lanes(count, values, [&](std::uint64_t i) { return uniform_lanes(key, first + i, 1); });
 }
-
-/// Standard normal.
-inline double normal(std::uint64_t key, std::uint64_t counter) { return detail::normal_lanes(key, counter)[0]; }
 
 /// values[i] = normal(key, first + i)
 inline void fill_normal(std::uint64_t key, std::uint64_t first, Index count, double* values) {
-  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::normal_lanes(key, first + i); });
+  fill_by_lanes(count, values, [&](std::uint64_t i) { return normal_lanes(key, first + i); });
 }
+
+}  // namespace cpu
+
+/// Standard normal.
+inline double normal(std::uint64_t key, std::uint64_t counter) { return cpu::normal_lanes(key, counter)[0]; }
 
 }  // namespace simplx

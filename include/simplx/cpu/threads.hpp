@@ -20,9 +20,7 @@
 #include <simplx/core/error.hpp>
 #include <simplx/core/turn.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The number of this process, where there is fork().
 inline long this_process() {
@@ -32,8 +30,6 @@ inline long this_process() {
   return 0;
 #endif
 }
-
-}  // namespace detail
 
 /// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
@@ -78,7 +74,7 @@ class Team {
     void* const function = const_cast<void*>(static_cast<const void*>(&f));
     if (workers_.empty()) return call<Function>(function, 0);
     Shared& shared = *shared_;
-    if (shared.process != detail::this_process()) {
+    if (shared.process != this_process()) {
       throw Error("these threads were started before fork(), which copies none of them",
                   "make what has more than one thread in the process that runs it");
     }
@@ -116,7 +112,7 @@ class Team {
     void* function = nullptr;
     void (*call)(void*, int) = nullptr;
     std::vector<std::exception_ptr> errors;
-    const long process = detail::this_process();
+    const long process = this_process();
 
     void guarded(int member) {
       try {
@@ -147,4 +143,4 @@ class Team {
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
 
-}  // namespace simplx
+}  // namespace simplx::cpu

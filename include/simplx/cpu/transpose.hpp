@@ -8,9 +8,7 @@
 
 #include <utility>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// The lanes of a and b alternately, from lane `begin` on.
 template <int begin, class V, int... lane>
@@ -43,8 +41,6 @@ __attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
   }
 }
 
-}  // namespace detail
-
 /// target(e, i) = factor * source(i, e).
 ///
 /// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
@@ -62,11 +58,11 @@ void transpose_group(Index rows, S factor, const S* source, RowStride stride, S*
       for (int i = 0; i < count; ++i) {
         block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
       }
-      detail::transpose_vectors<S>(block);
+      transpose_vectors<S>(block);
       SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
     }
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::cpu

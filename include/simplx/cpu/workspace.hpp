@@ -8,7 +8,7 @@
 #include <simplx/core/view.hpp>
 #include <simplx/cpu/memory.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Whether an arena has the gradients of results, which a backward begins with.
 enum class Seeds : bool { none, room };
@@ -16,7 +16,7 @@ enum class Seeds : bool { none, room };
 /// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class S, class Memory = Buffer<S>>
+template <class S, class Memory = cpu::Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
@@ -85,7 +85,7 @@ template <class G, class Backend>
 class Workspace : public Arena<typename Backend::Scalar> {
  public:
   explicit Workspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity, seeds) {}
+      : Arena<typename Backend::Scalar>(view_of<G>, graph_scratch<G, Backend>(capacity), capacity, seeds) {}
 };
 
-}  // namespace simplx
+}  // namespace simplx::detail

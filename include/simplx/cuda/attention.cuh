@@ -27,7 +27,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// AttentionOperands where query, key and value are of several types.
 template <class Query, class Key, class Value, class S>
@@ -37,8 +37,6 @@ struct MixedOperands {
   const Value* value;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
 };
-
-namespace detail {
 
 /// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not
 /// compile.
@@ -369,8 +367,6 @@ __global__ void __launch_bounds__(mean_threads)
   }
 }
 
-}  // namespace detail
-
 /// The forward pass; fills `out` and `log_sum_exp`. Sequence s has the tokens offsets[s] .. offsets[s + 1], at most
 /// `longest` of them. Shared memory holds heads of up to 244 columns of float, 116 of double, and 368 of bfloat16, in
 /// both passes.
@@ -383,16 +379,15 @@ __global__ void __launch_bounds__(mean_threads)
 template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,
                S* log_sum_exp) {
-  using Size = detail::Fixed<size>;
-  using Tiles = detail::FittingForwardTiles<Size, Cores>;
+  using Size = Fixed<size>;
+  using Tiles = FittingForwardTiles<Size, Cores>;
   if constexpr (Size::centred && !Cores::means_beside) {
-    const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
-    launch(stream, detail::attention_mean_kernel<Size, Cores, S>, grid, detail::mean_threads, offsets, in.value,
-           in.slopes, out);
+    const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, mean_threads));
+    launch(stream, attention_mean_kernel<Size, Cores, S>, grid, mean_threads, offsets, in.value, in.slopes, out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch_with_shared(room_for<Tiles>, stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>,
-                     grid, Tiles::threads, offsets, sequences, in, out, log_sum_exp);
+  launch_with_shared(room_for<Tiles>, stream, attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>, grid,
+                     Tiles::threads, offsets, sequences, in, out, log_sum_exp);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -23,9 +23,7 @@
 
 #include <simplx/cuda/attention.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// The tiles of a block of either kernel: its own rows, queries and dO or keys and values, and those that pass by.
 template <class Size, class Warps, int own_count, int other_count, int place_count>
@@ -373,15 +371,13 @@ constexpr unsigned attention_dq_blocks(Index sequences, Index longest) {
   return blocks_for(longest, FittingQueryTiles<Size, Cores>::own) * blocks_for(sequences, 1);
 }
 
-}  // namespace detail
-
 /// Elements of scratch of attention_backward: parts of the gradients of gains, the corrections of all rows, and sums of
 /// values.
 template <AttentionSize size, class Cores>
 constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index longest) {
-  using Size = detail::Fixed<size>;
-  const Index blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
-  const Index sums = detail::flat_means<Size, Cores> ? blocks * Size::value_stride : 0;
+  using Size = Fixed<size>;
+  const Index blocks = attention_dq_blocks<Size, Cores>(sequences, longest);
+  const Index sums = flat_means<Size, Cores> ? blocks * Size::value_stride : 0;
   return (Size::gains * blocks + tokens) * Size::heads + sums;
 }
 
@@ -398,36 +394,35 @@ template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write d
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
                         const Operands& in, const S* log_sum_exp, const Out* out, const DOut* dout,
                         const AttentionGradients<S, DQuery, DKey, DValue>& to, S* scratch) {
-  using Size = detail::Fixed<size>;
+  using Size = Fixed<size>;
   static_assert(Size::gains == 0 || std::is_void_v<Out> || std::is_same_v<Out, S>,
                 "what gains were applied to is rounded");
-  const unsigned blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
+  const unsigned blocks = attention_dq_blocks<Size, Cores>(sequences, longest);
   if (blocks == 0) return;
   const Index part = Index(blocks) * Size::heads;
   S* const sums = scratch;  // first, for they are stored as neighbours
-  S* const gain_parts = sums + (detail::flat_means<Size, Cores> ? blocks * Size::value_stride : 0);
+  S* const gain_parts = sums + (flat_means<Size, Cores> ? blocks * Size::value_stride : 0);
   S* const corrections = gain_parts + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    using Tiles = detail::FittingQueryTiles<Size, Cores>;
-    if constexpr (detail::flat_means<Size, Cores> && !std::is_void_v<Out>) {
-      constexpr Index columns = detail::sums_columns<Size>;
-      launch(stream, detail::attention_sums_kernel<Size, typename Tiles::Cores, Tiles::own,
-                                            std::remove_cvref_t<decltype(*in.value)>, S>,
-             dim3(blocks, blocks_for(Size::value_stride, columns)), detail::sums_threads, offsets, sequences, in.value,
-             sums);
+    using Tiles = FittingQueryTiles<Size, Cores>;
+    if constexpr (flat_means<Size, Cores> && !std::is_void_v<Out>) {
+      constexpr Index columns = sums_columns<Size>;
+      launch(stream, attention_sums_kernel<Size, typename Tiles::Cores, Tiles::own,
+                                           std::remove_cvref_t<decltype(*in.value)>, S>,
+             dim3(blocks, blocks_for(Size::value_stride, columns)), sums_threads, offsets, sequences, in.value, sums);
     }
     launch_with_shared(
         room_for<Tiles>, stream,
-        detail::attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
+        attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
         dim3(blocks, Size::heads), Tiles::threads, offsets, sequences, in, log_sum_exp, out, dout, sums, to.query,
         corrections, gain_parts);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    using Tiles = detail::FittingKeyTiles<Size, Cores>;
+    using Tiles = FittingKeyTiles<Size, Cores>;
     const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
     launch_with_shared(room_for<Tiles>, stream,
-                       detail::attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut,
-                                                      DKey, DValue>,
+                       attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut, DKey,
+                                              DValue>,
                        grid, Tiles::threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
@@ -438,4 +433,4 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

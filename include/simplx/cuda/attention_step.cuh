@@ -26,7 +26,7 @@
 
 #include <bit>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Tokens of a tile, and threads of a block.
 inline constexpr Index step_tile = 128;
@@ -42,8 +42,6 @@ struct StepSpans {
   Index count;  ///< blocks that a row's tiles have
   Index tiles;  ///< of each
 };
-
-namespace detail {
 
 inline constexpr int step_threads = static_cast<int>(step_tile);
 
@@ -280,12 +278,10 @@ __global__ void __launch_bounds__(step_threads)
   }
 }
 
-}  // namespace detail
-
 /// So that a GPU has some 256 blocks, if there are as many tiles.
 constexpr StepSpans step_spans(int heads, Index rows, Index context) {
   const Index tiles = round_up(context, step_tile) / step_tile;
-  const Index others = heads * ((rows + detail::step_rows(rows) - 1) / detail::step_rows(rows));
+  const Index others = heads * ((rows + step_rows(rows) - 1) / step_rows(rows));
   const Index wanted = std::clamp<Index>((256 + others - 1) / others, 1, tiles), each = (tiles + wanted - 1) / wanted;
   return {.count = (tiles + each - 1) / each, .tiles = each};
 }
@@ -297,7 +293,7 @@ constexpr Index attention_step_parts(Index most_rows, Index context) {
   for (Index rows = 1; rows <= most_rows; ++rows) {
     most = std::max(most, rows * step_spans(size.heads, rows, context).count);
   }
-  return most * size.heads * detail::step_part<detail::Fixed<size>>;
+  return most * size.heads * step_part<Fixed<size>>;
 }
 
 /// Remembers `rows` tokens that follow *past_tokens others, on the device, and what each of them attends to.
@@ -313,21 +309,21 @@ template <AttentionSize size, int key_heads = size.heads, int value_heads = size
   requires(size.mask == Mask::causal)
 void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, Index context, const Operands& in,
                      const AttentionStores<T>& stores, Out* out, S* parts) {
-  using Size = detail::Fixed<size>;
-  const StepSpans spans = step_spans(size.heads, rows, context);
-  const auto attend = [&]<int together>(std::integral_constant<int, together>) {
-    launch(stream, detail::attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
-           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), detail::step_threads, past_tokens,
-           rows, spans.tiles, in, stores, parts);
-  };
-  if (rows == 1) {
-    attend(std::integral_constant<int, detail::step_rows(1)>{});
+    using Size = Fixed<size>;
+    const StepSpans spans = step_spans(size.heads, rows, context);
+    const auto attend = [&]<int together>(std::integral_constant<int, together>) {
+      launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
+             dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), step_threads, past_tokens, rows,
+             spans.tiles, in, stores, parts);
+    };
+    if (rows == 1) {
+      attend(std::integral_constant<int, step_rows(1)>{});
   } else {
-    attend(std::integral_constant<int, detail::step_rows(2)>{});
+    attend(std::integral_constant<int, step_rows(2)>{});
   }
   const unsigned threads = std::min(128u, std::max(32u, std::bit_ceil(static_cast<unsigned>(size.value_width))));
-  launch(stream, detail::attention_spans_kernel<Size, Operands, Out, S>, dim3(blocks_for(rows, 1), size.heads), threads,
+  launch(stream, attention_spans_kernel<Size, Operands, Out, S>, dim3(blocks_for(rows, 1), size.heads), threads,
          past_tokens, spans.tiles, spans.count, in, out, parts);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

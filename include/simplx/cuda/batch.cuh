@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// The tokens, labels and offsets of one batch after another, and which tokens a head computes (labelled_rows.cuh).
 class BatchUpload {
@@ -88,4 +88,4 @@ class BatchUpload {
   Upload<Index> offsets_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -17,7 +17,7 @@
 #include <simplx/cuda/finished_product.cuh>
 #include <simplx/ops/matmul.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Of the activation whose value is node `root`, if it is one.
 template <class Backend, class G, int root>
@@ -38,7 +38,7 @@ class BetweenProducts {
     if constexpr (is_map && stores_bfloat16<Backend, G, root>) {
       using Finished = FinishedProduct<G, root>;
       if constexpr (Finished::whole && Finished::activation != Finished::Activation::none) {
-        constexpr int made = Group<G, root>::product;
+        constexpr int made = detail::Group<G, root>::product;
         constexpr bool relu = Finished::activation == Finished::Activation::relu;
         const Info& z = G::table.info[made];
         if (relu ? !G::plan.kept[root] : !G::plan.kept[made] || z.observed || z.result) return false;
@@ -53,7 +53,7 @@ class BetweenProducts {
   static constexpr int wanted_bias() {
     constexpr int leaf = FinishedProduct<G, root>::bias;
     if constexpr (leaf >= 0) {
-      if (Group<G, root>::wanted(leaf)) return Group<G, root>::leaf(leaf);
+      if (detail::Group<G, root>::wanted(leaf)) return detail::Group<G, root>::leaf(leaf);
     }
     return -1;
   }
@@ -76,7 +76,7 @@ class BetweenProducts {
   static constexpr int z = [] {
     if constexpr (taken) {
       using Finished = FinishedProduct<G, root>;
-      if (Finished::activation == Finished::Activation::gelu) return Group<G, root>::product;
+      if (Finished::activation == Finished::Activation::gelu) return detail::Group<G, root>::product;
     }
     return -1;
   }();
@@ -100,16 +100,16 @@ class BetweenProducts {
     using Finished = FinishedProduct<G, root>;
     constexpr Index cols = G::table.info[root].shape.cols;
     const auto place = [&]<int node>(std::integral_constant<int, node>) {
-      return detail::stored<true>(const_cast<S*>(Address<G>::template value<node>(context)));
+      return stored<true>(const_cast<S*>(Address<G>::template value<node>(context)));
     };
     ProductEpilogue<__nv_bfloat16> result{.function = function};
     if constexpr (Finished::activation == Finished::Activation::relu) {
       result.relu = place(std::integral_constant<int, root>{});
     } else {
-      result.aux = place(std::integral_constant<int, Group<G, root>::product>{}), result.ld_aux = cols;
+      result.aux = place(std::integral_constant<int, detail::Group<G, root>::product>{}), result.ld_aux = cols;
     }
     return result;
   }
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -21,9 +21,7 @@
 #include <array>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 constexpr bool is_attention(Tag op) {
   return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
@@ -130,18 +128,14 @@ inline constexpr auto planned_bfloat16_gradients = bfloat16_gradients_of<Planned
 template <class G>
 inline constexpr auto bfloat16_gradients = planned_bfloat16_gradients<typename G::Planned>;
 
-}  // namespace detail
-
 /// Whether a backend stores the value of a node as bfloat16.
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16 =
-    Backend::rounds_values && detail::bfloat16_values<G>[static_cast<std::size_t>(node)];
+    Backend::rounds_values && bfloat16_values<G>[static_cast<std::size_t>(node)];
 /// And its gradient.
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16_gradient =
-    Backend::rounds_values && detail::bfloat16_gradients<G>[static_cast<std::size_t>(node)];
-
-namespace detail {
+    Backend::rounds_values && bfloat16_gradients<G>[static_cast<std::size_t>(node)];
 
 /// What a value of S lies in memory as.
 template <bool rounded, class S>
@@ -154,6 +148,4 @@ SIMPLX_HD auto* stored(S* place) {
   return reinterpret_cast<To*>(place);
 }
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -12,9 +12,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 inline constexpr unsigned cell_threads = 256;
 
@@ -25,18 +23,15 @@ __global__ void __launch_bounds__(cell_threads) cells_kernel(Index rows, Index f
   if (row < rows && col < cols) rule(row, col);
 }
 
-}  // namespace detail
-
 /// Calls rule(row, col) for all cells. A warp has 32 columns of a row, or several rows of a narrow matrix.
 template <class Rule>
 void each_cell(cudaStream_t stream, Index rows, Index cols, const Rule& rule) {
   const unsigned across = std::bit_ceil(static_cast<unsigned>(std::min<Index>(cols, 32)));
-  const unsigned down = detail::cell_threads / across;
+  const unsigned down = cell_threads / across;
   const Index most = 65535 * static_cast<Index>(across);  // columns of a grid, whose y ends there
   for (Index first = 0; first < cols; first += most) {
-    launch(stream, detail::cells_kernel<Rule>,
-           dim3(blocks_for(rows, down), blocks_for(std::min(most, cols - first), across)), dim3(across, down), rows,
-           first, cols, rule);
+    launch(stream, cells_kernel<Rule>, dim3(blocks_for(rows, down), blocks_for(std::min(most, cols - first), across)),
+           dim3(across, down), rows, first, cols, rule);
   }
 }
 
@@ -45,8 +40,6 @@ struct Strides {
   Index row, col = 1;
   SIMPLX_HD Index operator()(Index r, Index c) const { return r * row + c * col; }
 };
-
-namespace detail {
 
 template <Write mode, class S>
 struct Move {
@@ -59,14 +52,12 @@ struct Move {
   }
 };
 
-}  // namespace detail
-
 /// Copies or adds (rows, cols) cells between matrices that lie in any way.
 template <Write mode, class S>
 void move_cells(cudaStream_t stream, Index rows, Index cols, const S* from, Strides read, S* to, Strides written) {
   if constexpr (mode != Write::skip) {
-    each_cell(stream, rows, cols, detail::Move<mode, S>{from, read, to, written});
+    each_cell(stream, rows, cols, Move<mode, S>{from, read, to, written});
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

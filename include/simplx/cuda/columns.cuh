@@ -11,7 +11,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times. Cells are (blocks, width).
 template <Write mode, class S>
@@ -40,7 +40,7 @@ struct SumCopies {
 
 template <Write mode, class F, class S>
 void spread_copies(const F& f, Index cols, const S* from, S* to) {
-  constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
+  constexpr Index times = detail::copies_in(F::attributes).times, width = detail::copies_in(F::attributes).width;
   const Index blocks = f.rows() * (cols / width);
   if constexpr (width == 1) {  // a thread for each copy
     move_cells<mode>(stream_of(f), blocks, times, from, {.row = 1, .col = 0}, to, {times});
@@ -50,13 +50,13 @@ void spread_copies(const F& f, Index cols, const S* from, S* to) {
 }
 template <Write mode, class F, class S>
 void sum_copies(const F& f, Index cols, const S* from, S* to) {
-  constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
+  constexpr Index times = detail::copies_in(F::attributes).times, width = detail::copies_in(F::attributes).width;
   if constexpr (mode != Write::skip) {
     each_cell(stream_of(f), f.rows() * (cols / width), width, SumCopies<mode, S>{from, times, width, to});
   }
 }
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
@@ -64,8 +64,9 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
   static void forward(Cuda<p>, const F& f) {
     constexpr Index count = F::out_shape.cols, width = F::template shape<0>.cols;
     if (f.rows() == 0) return;  // a matrix may be nowhere then
-    move_cells<Write::store>(detail::stream_of(f), f.rows(), count,
-                             f.template in<0>() + detail::slice_in(F::attributes).begin, {width}, f.out(), {count});
+    gpu::move_cells<Write::store>(gpu::stream_of(f), f.rows(), count,
+                                  f.template in<0>() + detail::slice_in(F::attributes).begin, {width}, f.out(),
+                                  {count});
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -75,8 +76,8 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
     if constexpr (mode == Write::store && count < width) {
       Cuda<p>::clear(f.context, f.template grad<0>(), f.rows() * width);
     }
-    move_cells<mode>(detail::stream_of(f), f.rows(), count, f.out_grad(), {count},
-                     f.template grad<0>() + detail::slice_in(F::attributes).begin, {width});
+    gpu::move_cells<mode>(gpu::stream_of(f), f.rows(), count, f.out_grad(), {count},
+                          f.template grad<0>() + detail::slice_in(F::attributes).begin, {width});
   }
 };
 
@@ -87,8 +88,8 @@ struct kernels<Cuda<p>, "concatenate"> : op<"concatenate"> {
     if (f.rows() == 0) return;
     op<"concatenate">::each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
-      move_cells<Write::store>(detail::stream_of(f), f.rows(), cols, f.template in<k>(), {cols}, f.out() + begin,
-                               {F::out_shape.cols});
+      gpu::move_cells<Write::store>(gpu::stream_of(f), f.rows(), cols, f.template in<k>(), {cols}, f.out() + begin,
+                                    {F::out_shape.cols});
     });
   }
   template <class F>
@@ -96,8 +97,8 @@ struct kernels<Cuda<p>, "concatenate"> : op<"concatenate"> {
     if (f.rows() == 0) return;
     op<"concatenate">::each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
-      move_cells<F::template write<k>>(detail::stream_of(f), f.rows(), cols, f.out_grad() + begin,
-                                       {F::out_shape.cols}, f.template grad<k>(), {cols});
+      gpu::move_cells<F::template write<k>>(gpu::stream_of(f), f.rows(), cols, f.out_grad() + begin,
+                                            {F::out_shape.cols}, f.template grad<k>(), {cols});
     });
   }
 };
@@ -106,11 +107,11 @@ template <Precision p>
 struct kernels<Cuda<p>, "repeat_columns"> : op<"repeat_columns"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    detail::spread_copies<Write::store>(f, F::template shape<0>.cols, f.template in<0>(), f.out());
+    gpu::spread_copies<Write::store>(f, F::template shape<0>.cols, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    detail::sum_copies<F::template write<0>>(f, F::template shape<0>.cols, f.out_grad(), f.template grad<0>());
+    gpu::sum_copies<F::template write<0>>(f, F::template shape<0>.cols, f.out_grad(), f.template grad<0>());
   }
 };
 
@@ -118,11 +119,11 @@ template <Precision p>
 struct kernels<Cuda<p>, "sum_of_repeated"> : op<"sum_of_repeated"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    detail::sum_copies<Write::store>(f, F::out_shape.cols, f.template in<0>(), f.out());
+    gpu::sum_copies<Write::store>(f, F::out_shape.cols, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    detail::spread_copies<F::template write<0>>(f, F::out_shape.cols, f.out_grad(), f.template grad<0>());
+    gpu::spread_copies<F::template write<0>>(f, F::out_shape.cols, f.out_grad(), f.template grad<0>());
   }
 };
 

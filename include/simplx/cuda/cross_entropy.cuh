@@ -20,9 +20,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Logits of a row, which a block computes with; rows lie `stride` apart.
 template <class S, int classes, int stride, class Logit>
@@ -148,8 +146,6 @@ __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::thread
                                                      dlogits + static_cast<Index>(blockIdx.x) * stride);
 }
 
-}  // namespace detail
-
 /// loss = log sum exp(logits) - logits[label] of each row, 0 where the label is -100; with smoothing s it gains
 /// s (logits[label] - mean logits).
 ///
@@ -159,8 +155,8 @@ __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::thread
 template <class S, int classes, int stride = classes, class Logit>
 void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss,
                    S* saved, Index rows) {
-  launch(stream, detail::cross_entropy_kernel<S, classes, stride, Logit>, blocks_for(rows, 1),
-         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, loss, saved);
+  launch(stream, cross_entropy_kernel<S, classes, stride, Logit>, blocks_for(rows, 1),
+         RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, loss, saved);
 }
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
@@ -172,8 +168,8 @@ void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t*
 template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                             const S* saved, const S* dloss, DLogit* dlogits, Index rows) {
-  launch(stream, detail::cross_entropy_backward_kernel<S, classes, stride, mode, Logit, DLogit>, blocks_for(rows, 1),
-         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, saved, dloss, dlogits);
+  launch(stream, cross_entropy_backward_kernel<S, classes, stride, mode, Logit, DLogit>, blocks_for(rows, 1),
+         RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, saved, dloss, dlogits);
 }
 
 /// The losses and dlogits by one kernel; nothing is saved.
@@ -183,9 +179,8 @@ void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std:
 template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_and_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                                 const S* dloss, S* loss, DLogit* dlogits, Index rows) {
-  launch(stream, detail::cross_entropy_and_backward_kernel<S, classes, stride, mode, Logit, DLogit>,
-         blocks_for(rows, 1), detail::RowOfLogits<S, classes, stride, Logit>::threads_of_both, logits, labels,
-         smoothing, dloss, loss, dlogits);
+  launch(stream, cross_entropy_and_backward_kernel<S, classes, stride, mode, Logit, DLogit>, blocks_for(rows, 1),
+         RowOfLogits<S, classes, stride, Logit>::threads_of_both, logits, labels, smoothing, dloss, loss, dlogits);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

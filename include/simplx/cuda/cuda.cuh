@@ -29,27 +29,27 @@ struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
   static constexpr bool on_device = true;
   static constexpr bool rounds = precision == Precision::tf32 || precision == Precision::bfloat16;
-  static constexpr Factors factors = rounds ? Factors::tf32 : Factors::exact;
+  static constexpr gpu::Factors factors = rounds ? gpu::Factors::tf32 : gpu::Factors::exact;
   static constexpr bool rounds_values = precision == Precision::bfloat16;  ///< some, see bfloat16_values.cuh
   using Run = Context<Scalar>;
 
   static void clear(const Run& run, Scalar* data, Index size) {
-    if (size) check(cudaMemsetAsync(data, 0, bytes(size), run.gpu->stream()), "a buffer was not cleared");
+    if (size) gpu::check(cudaMemsetAsync(data, 0, bytes(size), run.gpu->stream()), "a buffer was not cleared");
   }
   static void copy(const Run& run, const Scalar* from, Index size, Scalar* to) {
     if (!size) return;
-    check(cudaMemcpyAsync(to, from, bytes(size), cudaMemcpyDeviceToDevice, run.gpu->stream()),
-          "a buffer was not copied");
+    gpu::check(cudaMemcpyAsync(to, from, bytes(size), cudaMemcpyDeviceToDevice, run.gpu->stream()),
+               "a buffer was not copied");
   }
   /// to += from
   static void add(const Run& run, const Scalar* from, Index size, Scalar* to) {
-    simplx::add(run.gpu->stream(), from, size, to);
+    gpu::add(run.gpu->stream(), from, size, to);
   }
 
   /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row. Factors are Scalars or bfloat16.
   template <class W, class Y>
-  static void multiply(const Run& run, ProductShape shape, const W* a, const W* b, Y* y,
-                       const ProductEpilogue<Y>& epilogue = {}) {
+  static void multiply(const Run& run, gpu::ProductShape shape, const W* a, const W* b, Y* y,
+                       const gpu::ProductEpilogue<Y>& epilogue = {}) {
     if (std::is_same_v<W, Scalar>) shape.factors = factors;
     run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y, epilogue);
   }
@@ -61,7 +61,7 @@ struct Cuda {
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       constexpr bool root = G::table.info[i].looped() && G::fusion.group[i] == i;
-      if constexpr (root) most = std::max(most, simplx::map_scratch<G, i>(rows));
+      if constexpr (root) most = std::max(most, gpu::map_scratch<G, i>(rows));
     });
     return most;
   }
@@ -70,53 +70,54 @@ struct Cuda {
   template <class G, int root>
   static void map_forward(const Run& run) {
     constexpr int product = G::fusion.epilogue_of[root];
-    constexpr bool rounded = stores_bfloat16<Cuda, G, root>;
-    using Finished = FinishedProduct<G, root>;
-    using Between = BetweenProducts<Cuda, G, root>;
+    constexpr bool rounded = gpu::stores_bfloat16<Cuda, G, root>;
+    using Finished = gpu::FinishedProduct<G, root>;
+    using Between = gpu::BetweenProducts<Cuda, G, root>;
     if constexpr (finishes<G, root>()) {
-      auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
-      ProductEpilogue<std::remove_pointer_t<decltype(place)>> epilogue{.function = Finished::epilogue};
+      auto* place = gpu::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
+      gpu::ProductEpilogue<std::remove_pointer_t<decltype(place)>> epilogue{.function = Finished::epilogue};
       if constexpr (Between::taken) epilogue = Between::making(run);
       const Scalar* bias = nullptr;
       if constexpr (Finished::bias >= 0) {
-        bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
+        bias = Address<G>::template value<detail::Group<G, root>::leaf(Finished::bias)>(run);
       }
       if constexpr (Finished::residual >= 0) {
-        const Scalar* residual = Address<G>::template value<Group<G, root>::leaf(Finished::residual)>(run);
-        epilogue.residual = detail::stored<rounded>(residual);
+        const Scalar* residual = Address<G>::template value<detail::Group<G, root>::leaf(Finished::residual)>(run);
+        epilogue.residual = gpu::stored<rounded>(residual);
       }
       kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue, bias);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
-      constexpr bool rounded_product = stores_bfloat16<Cuda, G, home>;
+      constexpr bool rounded_product = gpu::stores_bfloat16<Cuda, G, home>;
       kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run},
-                                            detail::stored<rounded_product>(place));
-      simplx::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, place);
+                                            gpu::stored<rounded_product>(place));
+      gpu::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, place);
     } else {
-      simplx::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, nullptr);
+      gpu::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, nullptr);
     }
   }
   /// Whether cuBLASLt does all of a group: of doubles it promises no functions, how exact its GELU is nobody says, and
   /// a residual has the type of the result.
   template <class G, int root>
   static constexpr bool finishes() {
-    using Finished = FinishedProduct<G, root>;
-    if (!Finished::whole || (precision == Precision::float64 && Finished::epilogue != Epilogue::none)) return false;
+    using Finished = gpu::FinishedProduct<G, root>;
+    constexpr bool has_function = Finished::epilogue != gpu::Epilogue::none;
+    if (!Finished::whole || (precision == Precision::float64 && has_function)) return false;
     if constexpr (Finished::activation == Finished::Activation::gelu) {
-      constexpr bool kept = G::plan.kept[Group<G, root>::product];
-      return rounds_values && (!kept || BetweenProducts<Cuda, G, root>::taken);
+      constexpr bool kept = G::plan.kept[detail::Group<G, root>::product];
+      return rounds_values && (!kept || gpu::BetweenProducts<Cuda, G, root>::taken);
     }
     if constexpr (Finished::residual >= 0) {
-      constexpr int residual = Group<G, root>::leaf(Finished::residual);
-      return stores_bfloat16<Cuda, G, residual> == stores_bfloat16<Cuda, G, root>;
+      constexpr int residual = detail::Group<G, root>::leaf(Finished::residual);
+      return gpu::stores_bfloat16<Cuda, G, residual> == gpu::stores_bfloat16<Cuda, G, root>;
     }
     return true;
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
-    if constexpr (!BetweenProducts<Cuda, G, root>::taken) {
-      simplx::map_backward<G, root, rounds_values>(run.gpu->stream(), run);
+    if constexpr (!gpu::BetweenProducts<Cuda, G, root>::taken) {
+      gpu::map_backward<G, root, rounds_values>(run.gpu->stream(), run);
     }
   }
 
@@ -143,7 +144,7 @@ struct Cuda {
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
 
-namespace detail {
+namespace gpu {
 
 /// The value of argument k, and the place of the node's own, as a backend stores them.
 template <class Backend, int k, class F>
@@ -187,8 +188,6 @@ typename F::Scalar* left_to_backward(const F& frame) {
 template <int k, class F>
 inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
 
-}  // namespace detail
-
 /// Operand k as one number, wherever it lies; kernels that take one say so by `number_operand`.
 template <int k, class F>
 One<typename F::Scalar> one(const F& frame) {
@@ -200,4 +199,5 @@ One<typename F::Scalar> one(const F& frame) {
   }
 }
 
+}  // namespace gpu
 }  // namespace simplx

@@ -8,7 +8,7 @@
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/rounded.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <class S, bool rounds>
 class DeviceParameters {
@@ -44,4 +44,4 @@ class DeviceParameters {
   DeviceBuffer<__nv_bfloat16> rounded_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

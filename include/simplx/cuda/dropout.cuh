@@ -17,7 +17,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 inline constexpr unsigned dropout_threads = 256;
 
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(dropout_threads)
   }
 }
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
@@ -67,22 +67,22 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
  private:
   /// What shares a stream of random numbers: a sequence of tokens, all of a fixed shape, otherwise each row.
   template <class F>
-  static Sequences streams(const F& f) {
+  static gpu::Sequences streams(const F& f) {
     constexpr bool by_row = F::out_shape.axis != Axis::tokens && !F::out_shape.is_fixed();
-    return by_row ? Sequences{.count = f.rows(), .length = 1} : detail::sequences_of(f);
+    return by_row ? gpu::Sequences{.count = f.rows(), .length = 1} : gpu::sequences_of(f);
   }
   template <Write mode, class F, class S>
   static void run(const F& f, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     const Randomness& random = f.context.random;
-    if (!random.training) return move_cells<mode>(detail::stream_of(f), f.rows(), cols, from, {cols}, to, {cols});
+    if (!random.training) return gpu::move_cells<mode>(gpu::stream_of(f), f.rows(), cols, from, {cols}, to, {cols});
     constexpr unsigned together = std::gcd(static_cast<unsigned>(cols), 4u);
     constexpr unsigned across = std::bit_ceil(std::min(static_cast<unsigned>(cols) / together, 32u));
-    constexpr unsigned down = detail::dropout_threads / across;
-    const dim3 grid(blocks_for(f.rows(), down), blocks_for(cols, 1024));
-    constexpr auto kernel = detail::dropout_kernel<mode, !F::out_shape.is_fixed(), together, S>;
-    launch(detail::stream_of(f), kernel, grid, dim3(across, down), streams(f), f.context.gpu->draw(),
-           op<"dropout">::node_key(f), one<1>(f), from, to, f.rows(), cols);
+    constexpr unsigned down = gpu::dropout_threads / across;
+    const dim3 grid(gpu::blocks_for(f.rows(), down), gpu::blocks_for(cols, 1024));
+    constexpr auto kernel = gpu::dropout_kernel<mode, !F::out_shape.is_fixed(), together, S>;
+    gpu::launch(gpu::stream_of(f), kernel, grid, dim3(across, down), streams(f), f.context.gpu->draw(),
+                op<"dropout">::node_key(f), gpu::one<1>(f), from, to, f.rows(), cols);
   }
 };
 

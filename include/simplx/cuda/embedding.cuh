@@ -11,9 +11,7 @@
 #include <simplx/cuda/index_runs.hpp>
 #include <simplx/cuda/port.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <int cols>
 inline constexpr int embedding_threads = cols > 128 ? 256 : 32 * ((cols + 31) / 32);
@@ -77,15 +75,12 @@ __global__ void __launch_bounds__(embedding_threads<cols>)
   }
 }
 
-}  // namespace detail
-
 /// y_r = table[indices_r].
 ///
 /// Shapes  table (any, cols); indices (rows); y (rows, cols)
 template <class S, int cols>
 void embedding(cudaStream_t stream, const S* table, const std::int32_t* indices, S* y, Index rows) {
-  launch(stream, detail::embedding_kernel<S, cols>, blocks_for(rows, 1), detail::embedding_threads<cols>, table,
-         indices, y);
+  launch(stream, embedding_kernel<S, cols>, blocks_for(rows, 1), embedding_threads<cols>, table, indices, y);
 }
 
 /// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of IndexRuns, copied to the device, and
@@ -96,9 +91,9 @@ void embedding(cudaStream_t stream, const S* table, const std::int32_t* indices,
 template <class S, int cols>
 void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const IndexRun* runs, Index count, const S* dy,
                         S* dtable) {
-  constexpr int threads = detail::embedding_threads<cols>;
-  launch(stream, detail::embedding_backward_kernel<S, cols>, dim3(blocks_for(count, 1), blocks_for(cols, threads)),
-         threads, rows, runs, dy, dtable);
+  constexpr int threads = embedding_threads<cols>;
+  launch(stream, embedding_backward_kernel<S, cols>, dim3(blocks_for(count, 1), blocks_for(cols, threads)), threads,
+         rows, runs, dy, dtable);
 }
 
 /// The row of the table for each token's position in its sequence, of which *past tokens came before, on the device.
@@ -108,15 +103,15 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
 template <class S, int cols>
 void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest,
                S* y) {
-  launch(stream, detail::positions_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>, table,
-         past, sequences.offsets, sequences.count, y);
+  launch(stream, positions_kernel<S, cols>, blocks_for(longest, 1), embedding_threads<cols>, table, past,
+         sequences.offsets, sequences.count, y);
 }
 
 /// dtable[t] += the gradients at position t of all sequences, the first sequence first.
 template <class S, int cols>
 void positions_backward(cudaStream_t stream, const Segments& sequences, Index longest, const S* dy, S* dtable) {
-  launch(stream, detail::positions_backward_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>,
-         sequences.offsets, sequences.count, dy, dtable);
+  launch(stream, positions_backward_kernel<S, cols>, blocks_for(longest, 1), embedding_threads<cols>, sequences.offsets,
+         sequences.count, dy, dtable);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

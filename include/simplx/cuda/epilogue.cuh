@@ -23,7 +23,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to, or a residual.
 ///
@@ -78,8 +78,6 @@ struct ProductEpilogue {
   const Y* residual = nullptr;  ///< (rows, cols), its rows ld_y elements apart; y itself, or elsewhere
   const Y* relu = nullptr;      ///< for a pull-back of ReLU: its value, the same way
 };
-
-namespace detail {
 
 struct EpilogueInfo {
   const char* name;
@@ -146,8 +144,6 @@ struct FinishPart {
   }
 };
 
-}  // namespace detail
-
 /// Does what a product that lies in y lacks of its epilogue: the function, and a residual if there is one, which then
 /// has not been added.
 ///
@@ -156,14 +152,13 @@ struct FinishPart {
 template <class S, class Y>
 void finish_product(cudaStream_t stream, const ProductShape& shape, const S* a, const S* b, Y* y,
                     const ProductEpilogue<Y>& epilogue) {
-  const detail::EpilogueInfo info = detail::info_of(epilogue.function);
+  const EpilogueInfo info = info_of(epilogue.function);
   const bool of_a = epilogue.function == Epilogue::sums_of_a, of_b = epilogue.function == Epilogue::sums_of_b;
   if ((epilogue.function != Epilogue::none && !of_a && !of_b) || epilogue.residual) {
     const auto finish = [&]<int together>(std::integral_constant<int, together>) {
       each_cell(stream, shape.rows, shape.cols / together,
-                detail::FinishPart<Y, together>{epilogue.function, shape.ld_y, epilogue.ld_aux, epilogue.residual,
-                                                info.bias ? epilogue.bias : nullptr, epilogue.relu,
-                                                epilogue.aux, y});
+                FinishPart<Y, together>{epilogue.function, shape.ld_y, epilogue.ld_aux, epilogue.residual,
+                                        info.bias ? epilogue.bias : nullptr, epilogue.relu, epilogue.aux, y});
     };
     constexpr int most = 16 / sizeof(Y);  // what one request moves
     const auto begins = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; };
@@ -189,4 +184,4 @@ void finish_product(cudaStream_t stream, const ProductShape& shape, const S* a, 
   }
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -20,7 +20,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = GraphOn<Root<model>, Backend>;
+  using G = gpu::GraphOn<Root<model>, Backend>;
   using Run = Execute<G, Backend>;
 
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
@@ -62,7 +62,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     const cudaStream_t stream = gpu_.stream();
     parameters_.copy_from(this->parameters(), stream);
     if constexpr (Backend::rounds_values) {
-      round_parameters(stream, parameters_.data(), parameters_.size(), rounded_.data());
+      gpu::round_parameters(stream, parameters_.data(), parameters_.size(), rounded_.data());
     }
     constants_.copy_from(this->constants(), stream);
     memory_.copy_from(this->memory(), stream);

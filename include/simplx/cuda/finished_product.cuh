@@ -8,11 +8,11 @@
 #include <simplx/cpu/group.hpp>
 #include <simplx/cuda/products.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <class G, int root>
 struct FinishedProduct {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   enum class Activation : signed char { none, relu, gelu };
 
  private:
@@ -72,4 +72,4 @@ struct FinishedProduct {
                                        : Epilogue::none;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -33,7 +33,7 @@ namespace simplx::inline SIMPLX_TARGET::detail {
 template <class S, bool rounds>
 struct TrainedOnDevice {
   const GpuStream& stream;
-  DeviceParameters<S, rounds>& parameters;
+  gpu::DeviceParameters<S, rounds>& parameters;
   S* gradients;
 };
 
@@ -45,7 +45,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   using Inputs = FunctionInputs<S>;
 
  public:
-  using G = GraphOn<Root<f>, Backend>;
+  using G = gpu::GraphOn<Root<f>, Backend>;
   using Run = Execute<G, Backend>;
 
   /// Copies on the host, valid until the next evaluation; what is written there counts from that on.
@@ -136,9 +136,9 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
       gpu_.send();
       run(false, [&] { Run::forward(context_); });
       each_result([&](int node, int number) {
-        simplx::check(cudaMemcpyAsync(results_[number].data(), context_.outputs[number], bytes(node),
-                                      cudaMemcpyDeviceToHost, stream),
-                      "a result was not copied");
+        gpu::check(cudaMemcpyAsync(results_[number].data(), context_.outputs[number], bytes(node),
+                                   cudaMemcpyDeviceToHost, stream),
+                   "a result was not copied");
       });
       gpu_.synchronize();
     });
@@ -148,9 +148,9 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
     const GpuStream& stream = gpu_.stream();
     guarded([&] {
       each_result([&](int node, int number) {
-        simplx::check(cudaMemcpyAsync(context_.output_gradients[number], result_gradients_[number].data(), bytes(node),
-                                      cudaMemcpyHostToDevice, stream),
-                      "the gradient of a result was not copied");
+        gpu::check(cudaMemcpyAsync(context_.output_gradients[number], result_gradients_[number].data(), bytes(node),
+                                   cudaMemcpyHostToDevice, stream),
+                   "the gradient of a result was not copied");
       });
       gradients_.written_device();
       for (InputGradient& gradient : input_gradients_) gradient.fetched = false;
@@ -193,7 +193,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   /// On the device, and on the host once it was asked for.
   struct InputGradient {
     DeviceBuffer<S> device;
-    Buffer<S> host;
+    cpu::Buffer<S> host;
     std::size_t size = 0;
     bool fetched = false;
   };
@@ -263,16 +263,16 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   std::size_t bytes(int node) const { return sizeof(S) * static_cast<std::size_t>(Inputs::size_of(node)); }
 
   Gpu gpu_;
-  DeviceParameters<S, Backend::rounds_values> parameters_;
-  Mirrored<S> constants_, gradients_;
+  gpu::DeviceParameters<S, Backend::rounds_values> parameters_;
+  gpu::Mirrored<S> constants_, gradients_;
   DeviceBuffer<S> values_[max_inputs];
   const void* places_[max_inputs]{};  ///< where inputs of numbers were read last
   DeviceBuffer<std::int32_t> numbers_[max_inputs];
   InputGradient input_gradients_[max_inputs];
-  Buffer<S> results_[max_outputs], result_gradients_[max_outputs];  ///< on the host
+  cpu::Buffer<S> results_[max_outputs], result_gradients_[max_outputs];  ///< on the host
   DeviceBuffer<Index> device_offsets_;
   std::optional<Arena<S, DeviceBuffer<S>>> arena_;
-  std::unique_ptr<Repeated<Work>> repeated_ = std::make_unique<Repeated<Work>>();  // elsewhere: a function may move
+  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();  // a function may move
   bool part_ = false;  ///< a single row is evaluated
 };
 

@@ -14,11 +14,15 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace gpu {
+
 /// What changes from step to step of Randomness.
 struct Draw {
   std::uint64_t key;
   Index first_sequence;
 };
+
+}  // namespace gpu
 
 class Gpu {
  public:
@@ -30,17 +34,17 @@ class Gpu {
 
   /// The runs of an input's indices: as many as there are rows, those after the last one empty.
   struct Runs {
-    Upload<std::int32_t> rows;
-    Upload<IndexRun> runs;
+    gpu::Upload<std::int32_t> rows;
+    gpu::Upload<gpu::IndexRun> runs;
     Index count = 0;
   };
 
   const GpuStream& stream() const { return stream_; }
-  Products& products() { return products_; }
-  const Products& products() const { return products_; }
+  gpu::Products& products() { return products_; }
+  const gpu::Products& products() const { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
   // On the device.
-  const Draw* draw() const { return draw_.data(); }
+  const gpu::Draw* draw() const { return draw_.data(); }
   /// How many tokens of a stream were evaluated before these; 0 of whole sequences.
   const Index* past() const { return past_.data(); }
 
@@ -52,7 +56,9 @@ class Gpu {
   const __nv_bfloat16* rounded(const float* place) const { return rounded_ + (place - parameters_); }
 
   /// Room for the indices of an input.
-  void reserve(int input, Index rows) { runs_[input] = {Upload<std::int32_t>(rows), Upload<IndexRun>(rows)}; }
+  void reserve(int input, Index rows) {
+    runs_[input] = {gpu::Upload<std::int32_t>(rows), gpu::Upload<gpu::IndexRun>(rows)};
+  }
   /// Sorts the indices that an input is given, for the pull-backs of those who look them up. The device has them after
   /// the next `send`; what was sent before must have arrived.
   ///
@@ -63,7 +69,7 @@ class Gpu {
     sorted_.sort(indices);
     std::ranges::copy(sorted_.rows(), own.rows.host().begin());
     const auto after = std::ranges::copy(sorted_.runs(), own.runs.host().begin()).out;
-    std::fill(after, own.runs.host().begin() + own.count, IndexRun{});
+    std::fill(after, own.runs.host().begin() + own.count, gpu::IndexRun{});
   }
   /// The same for indices that all differ, which need no sorting.
   void take_distinct(int input, std::span<const std::int32_t> indices) {
@@ -115,12 +121,12 @@ class Gpu {
   }
 
   GpuStream stream_;
-  Products products_;
-  Upload<Draw> draw_{1};
-  Upload<Index> past_{1};
+  gpu::Products products_;
+  gpu::Upload<gpu::Draw> draw_{1};
+  gpu::Upload<Index> past_{1};
   const float* parameters_ = nullptr;
   const __nv_bfloat16* rounded_ = nullptr;
-  IndexRuns sorted_;
+  gpu::IndexRuns sorted_;
   Runs runs_[max_inputs];
 };
 

@@ -11,12 +11,12 @@
 #include <simplx/cuda/between_products.cuh>
 #include <simplx/cuda/sliced_products.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// What changes of a model.
 template <class Backend>
 struct LoweredTo {
-  static constexpr void rewrite(Node* root) { detail::slice_products(root); }
+  static constexpr void rewrite(Node* root) { slice_products(root); }
 
   template <class Planned, int capacity = Planned::count>
   static constexpr Rooms<capacity> rooms() {
@@ -46,4 +46,4 @@ struct LoweredSource {
 template <class Source, class Backend>
 using GraphOn = Graph<LoweredSource<Source, Backend>>;
 
-}  // namespace simplx
+}  // namespace simplx::gpu

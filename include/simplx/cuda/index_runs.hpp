@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Rows [begin, end) of IndexRuns::rows() look up `index`.
 struct IndexRun {
@@ -71,4 +71,4 @@ class IndexRuns {
   std::vector<std::size_t> places_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -30,7 +30,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = GraphOn<Untrained<model>, Backend>;
+  using G = gpu::GraphOn<Untrained<model>, Backend>;
   using Run = Execute<G, Backend>;
 
   /// Initial values, until others are loaded.
@@ -148,8 +148,8 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
       gpu_.synchronize();  // a copy may still read what the caller has
       throw;
     }
-    simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
-                  "the logits were not copied");
+    gpu::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
+               "the logits were not copied");
     gpu_.synchronize();
   }
 
@@ -160,18 +160,18 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     arena_.reset();  // the larger one comes in its place, not beside it, and last: with it there is room
     tokens_ = DeviceBuffer<std::int32_t>(room.tokens);
     offsets_ = DeviceBuffer<Index>(room.sequences + 1);
-    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room, Seeds::none);
+    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room, detail::Seeds::none);
   }
 
   Gpu gpu_;
   TensorList tensors_;
-  DeviceParameters<S, Backend::rounds_values> parameters_;
-  Mirrored<S> constants_;
+  gpu::DeviceParameters<S, Backend::rounds_values> parameters_;
+  gpu::Mirrored<S> constants_;
   const S *parameters_on_device_ = nullptr, *constants_on_device_ = nullptr;
   detail::DoneOnce sent_;
   DeviceBuffer<Index> offsets_;
   DeviceBuffer<std::int32_t> tokens_;
-  std::optional<Arena<S, DeviceBuffer<S>>> arena_;
+  std::optional<detail::Arena<S, DeviceBuffer<S>>> arena_;
   std::vector<S> logits_;
 };
 

@@ -8,9 +8,7 @@
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/reduce.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 inline constexpr int loss_sum_threads = 1024, seed_threads = 256;
 
@@ -32,15 +30,13 @@ __global__ void __launch_bounds__(seed_threads)
   if (i < rows) seeds[i] = labels[i] == ignored_label ? S(0) : *scale;
 }
 
-}  // namespace detail
-
 /// The sum of the losses of some thousand labelled rows, in double; stored or added to.
 ///
 /// Shapes  losses, labels (rows); sum (1)
 /// Cost    one block
 template <Write mode = Write::store, class S>
 void sum_losses(cudaStream_t stream, const S* losses, const std::int32_t* labels, Index rows, double* sum) {
-  launch(stream, detail::sum_losses_kernel<mode, S>, 1, detail::loss_sum_threads, losses, labels, rows, sum);
+  launch(stream, sum_losses_kernel<mode, S>, 1, loss_sum_threads, losses, labels, rows, sum);
 }
 
 /// seeds = scale in labelled rows, 0 in others.
@@ -48,8 +44,7 @@ void sum_losses(cudaStream_t stream, const S* losses, const std::int32_t* labels
 /// Shapes  seeds, labels (rows); scale (1), on the device
 template <class S>
 void seed_losses(cudaStream_t stream, S* seeds, const std::int32_t* labels, Index rows, const S* scale) {
-  launch(stream, detail::seed_losses_kernel<S>, blocks_for(rows, detail::seed_threads), detail::seed_threads, seeds,
-         labels, rows, scale);
+  launch(stream, seed_losses_kernel<S>, blocks_for(rows, seed_threads), seed_threads, seeds, labels, rows, scale);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

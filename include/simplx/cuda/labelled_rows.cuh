@@ -18,7 +18,7 @@
 #include <simplx/ops/linear_cross_entropy.hpp>
 #include <simplx/ops/rows.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Rows that a head computes of so many tokens: those with a label, a multiple of a 32nd of all, so that batches that
 /// differ in a few labels are steps of the same sizes, and of 8, as tensor cores like it.
@@ -27,14 +27,12 @@ constexpr Index head_rows(Index labelled, Index tokens) {
   return std::min(round_up(std::max<Index>(labelled, 1), step), tokens);
 }
 
-namespace detail {
-
 /// Whether a token sees those after it: then only few have labels, since what is predicted must be masked.
 constexpr bool sees_ahead(Node* root) {
   bool found = false;
-  each_node(root, [&](Node* node) {
-    if (is_attention(node->op)) found |= heads_in(node->attributes).mask == Mask::full;
-    if (node->block && !found) found = sees_ahead(layer_of(node, 0).root);
+  detail::each_node(root, [&](Node* node) {
+    if (is_attention(node->op)) found |= detail::heads_in(node->attributes).mask == Mask::full;
+    if (node->block && !found) found = sees_ahead(detail::layer_of(node, 0).root);
   });
   return found;
 }
@@ -84,7 +82,7 @@ struct LabelledHead {
     }
   }
   /// The loss, if there is one alone, which nobody reads, of labels for it alone.
-  constexpr void find_loss(const Chain& chain) {
+  constexpr void find_loss(const detail::Chain& chain) {
     int losses = 0;
     for (Node* node = chain.head; node; node = node->link) {
       if (!(node->op == Tag("cross_entropy")) && !(node->op == Tag("linear_cross_entropy"))) continue;
@@ -102,7 +100,7 @@ struct LabelledHead {
 
 /// Makes the change, if there is anything to leave out.
 constexpr bool gather_labelled(Node* root, const char* rows) {
-  const Chain chain = chain_of(root);
+  const detail::Chain chain = detail::chain_of(root);
   LabelledHead head;
   head.find_loss(chain);
   if (head.x) {
@@ -117,11 +115,9 @@ constexpr bool gather_labelled(Node* root, const char* rows) {
       return is_live(user) && (head.has(user) || user == head.loss);
     });
   }
-  unnumber(chain);
+  detail::unnumber(chain);
   return head.x != nullptr;
 }
-
-}  // namespace detail
 
 /// A model with that change, if it makes one: `gathers`.
 template <auto const& model>
@@ -129,13 +125,13 @@ struct LabelledRoot {
   using Lowering = AsWritten;
   static constexpr const char* rows = "labelled rows";  ///< the name of the input
   static constexpr bool gathers = detail::Gate<Root<model>>::sound && Root<model>::with([](Node* root) {
-    return root->kind != Kind::error && detail::sees_ahead(root) && detail::gather_labelled(root, rows);
+    return root->kind != Kind::error && sees_ahead(root) && gather_labelled(root, rows);
   });
 
   template <class F>
   static constexpr auto with(F f) {
     return Root<model>::with([f](Node* root) {
-      detail::gather_labelled(root, rows);
+      gather_labelled(root, rows);
       return f(root);
     });
   }
@@ -145,4 +141,4 @@ struct LabelledRoot {
 template <auto const& model>
 using TrainedRoot = std::conditional_t<LabelledRoot<model>::gathers, LabelledRoot<model>, Root<model>>;
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -54,7 +54,7 @@ class LearnerUpdates<Cuda<precision>> {
 
  private:
   GpuStream stream_;  ///< of copies for the host, which come when all steps are over
-  DeviceUpdates<S> updates_;
+  gpu::DeviceUpdates<S> updates_;
 };
 
 }  // namespace simplx::inline SIMPLX_TARGET::detail

@@ -20,7 +20,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 /// What logits are stored as. No member: nvcc 13.0 could not name it for the kernels.
 template <Precision p>
@@ -35,14 +35,14 @@ struct AddBias {
   __device__ void operator()(Index row, Index col) const { logits[row * stride + col] += bias[col]; }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   using Op = op<"linear_cross_entropy">;
   static constexpr bool rounds = p == Precision::bfloat16;
   using S = typename Cuda<p>::Scalar;
-  static constexpr Index of_16_bytes = 16 / static_cast<Index>(sizeof(detail::LogitIn<p>));
+  static constexpr Index of_16_bytes = 16 / static_cast<Index>(sizeof(gpu::LogitIn<p>));
 
   template <class F>
   static constexpr Index width = F::template shape<2>.cols;
@@ -67,16 +67,17 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   static constexpr Index scratch(const Rows& rows) {
     const Index count = std::min(rows.count(F::out_shape.axis), most_rows<F>);
     if (!rounds) return round_up(count * stride<F>, alignment);
-    return rounded_scratch(count, stride<F>) + (x_stored_so<F> ? 0 : rounded_scratch(count, width<F>)) +
-           (rounded_beside<F, 0> ? 0 : rounded_scratch(classes<F>, width<F>)) + rounded_scratch(1, classes<F>);
+    return gpu::rounded_scratch(count, stride<F>) + (x_stored_so<F> ? 0 : gpu::rounded_scratch(count, width<F>)) +
+           (gpu::rounded_beside<F, 0> ? 0 : gpu::rounded_scratch(classes<F>, width<F>)) +
+           gpu::rounded_scratch(1, classes<F>);
   }
 
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    if (detail::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
+    if (gpu::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
     each_tile(f, [&](const Tile& tile) {
-      cross_entropy<S, classes<F>, stride<F>>(detail::stream_of(f), tile.logits, labels(f, tile), no_smoothing,
-                                              f.out() + tile.begin, f.saved() + 2 * tile.begin, tile.rows);
+      gpu::cross_entropy<S, classes<F>, stride<F>>(gpu::stream_of(f), tile.logits, labels(f, tile), no_smoothing,
+                                                   f.out() + tile.begin, f.saved() + 2 * tile.begin, tile.rows);
     });
   }
 
@@ -87,16 +88,16 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
     S* const dtable = f.template grad<0>();
     if constexpr (table_write == Write::store) Cuda<p>::clear(f.context, dtable, classes<F> * width<F>);
     if constexpr (bias_write == Write::store) Cuda<p>::clear(f.context, f.template grad<3>(), classes<F>);
-    const cudaStream_t stream = detail::stream_of(f);
+    const cudaStream_t stream = gpu::stream_of(f);
     each_tile(f, [&](const Tile& tile) {
       const S* const dloss = f.out_grad() + tile.begin;
-      if (S* const loss = detail::left_to_backward(f)) {
-        cross_entropy_and_backward<S, classes<F>, Write::store, stride<F>>(
+      if (S* const loss = gpu::left_to_backward(f)) {
+        gpu::cross_entropy_and_backward<S, classes<F>, Write::store, stride<F>>(
             stream, tile.logits, labels(f, tile), no_smoothing, dloss, loss + tile.begin, tile.logits, tile.rows);
       } else {
-        cross_entropy_backward<S, classes<F>, Write::store, stride<F>>(stream, tile.logits, labels(f, tile),
-                                                                       no_smoothing, f.saved() + 2 * tile.begin, dloss,
-                                                                       tile.logits, tile.rows);
+        gpu::cross_entropy_backward<S, classes<F>, Write::store, stride<F>>(stream, tile.logits, labels(f, tile),
+                                                                            no_smoothing, f.saved() + 2 * tile.begin,
+                                                                            dloss, tile.logits, tile.rows);
       }
       const Matrix dlogits{tile.logits, stride<F>};
       if constexpr (table_write != Write::skip) {
@@ -105,8 +106,8 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
                  dlogits, tile.x, dtable);
       }
       if constexpr (bias_write != Write::skip) {
-        column_sums<Write::accumulate>(stream, dlogits.data, {.row = stride<F>}, static_cast<int>(tile.rows),
-                                       classes<F>, f.template grad<3>());
+        gpu::column_sums<Write::accumulate>(stream, dlogits.data, {.row = stride<F>}, static_cast<int>(tile.rows),
+                                            classes<F>, f.template grad<3>());
       }
       if constexpr (x_write != Write::skip) {
         multiply(f, {.rows = tile.rows, .cols = width<F>, .inner = classes<F>, .write = x_write}, dlogits, tile.table,
@@ -116,18 +117,18 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   }
 
  private:
-  using Matrix = Factor<detail::LogitIn<p>>;
-  static constexpr One<S> no_smoothing{0.0};
+  using Matrix = gpu::Factor<gpu::LogitIn<p>>;
+  static constexpr gpu::One<S> no_smoothing{0.0};
 
   /// Rows from `begin` on, with the factors of their products.
   struct Tile {
     Index begin, rows;
     Matrix x, table;
-    detail::LogitIn<p>* logits;
+    gpu::LogitIn<p>* logits;
   };
 
   template <class F>
-  static constexpr bool x_stored_so = stores_bfloat16<Cuda<p>, typename F::Graph, F::template argument<2>>;
+  static constexpr bool x_stored_so = gpu::stores_bfloat16<Cuda<p>, typename F::Graph, F::template argument<2>>;
   template <class F>
   static const std::int32_t* labels(const F& f, const Tile& tile) {
     return f.template indices<1>() + tile.begin;
@@ -138,22 +139,21 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   static void each_tile(const F& f, const Action& action) {
     S* scratch = f.scratch();
     const Index together = rows_of_tile<F>(f.rows());
-    auto* const logits = reinterpret_cast<detail::LogitIn<p>*>(scratch);
-    if constexpr (rounds) scratch += rounded_scratch(together, stride<F>);
+    auto* const logits = reinterpret_cast<gpu::LogitIn<p>*>(scratch);
+    if constexpr (rounds) scratch += gpu::rounded_scratch(together, stride<F>);
     const Matrix table = factor<0>(f, f.template in<0>(), classes<F>, scratch);
-    ProductEpilogue<detail::LogitIn<p>> epilogue{};
+    gpu::ProductEpilogue<gpu::LogitIn<p>> epilogue{};
     if constexpr (Op::template has_bias<F> && p != Precision::float64) {
-      epilogue = {.function = Epilogue::bias, .bias = bias_as_stored(f, scratch)};
+      epilogue = {.function = gpu::Epilogue::bias, .bias = bias_as_stored(f, scratch)};
     }
     for (Index begin = 0; begin < f.rows(); begin += together) {
       S* place = scratch;
       const Index rows = std::min(together, f.rows() - begin);
-      const Matrix x = factor<2>(f, detail::value_of<Cuda<p>, 2>(f) + begin * width<F>, rows, place);
+      const Matrix x = factor<2>(f, gpu::value_of<Cuda<p>, 2>(f) + begin * width<F>, rows, place);
       multiply(f, {.rows = rows, .cols = classes<F>, .inner = width<F>, .transpose_b = true, .ld_y = stride<F>}, x,
                table, logits, epilogue);
       if constexpr (Op::template has_bias<F> && p == Precision::float64) {
-        each_cell(detail::stream_of(f), rows, classes<F>,
-                  detail::AddBias<S>{f.template in<3>(), stride<F>, logits});
+        gpu::each_cell(gpu::stream_of(f), rows, classes<F>, gpu::AddBias<S>{f.template in<3>(), stride<F>, logits});
       }
       action(Tile{begin, rows, x, table, logits});
     }
@@ -162,26 +162,26 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   /// A matrix as products take it: in scratch memory, which is moved on, if it has to be rounded.
   template <int k, class F, class W>
   static Matrix factor(const F& f, const W* matrix, Index rows, S*& scratch) {
-    if constexpr (std::is_same_v<W, detail::LogitIn<p>>) {
+    if constexpr (std::is_same_v<W, gpu::LogitIn<p>>) {
       return {matrix, width<F>};
-    } else if constexpr (rounded_beside<F, k>) {
+    } else if constexpr (gpu::rounded_beside<F, k>) {
       return {f.context.gpu->rounded(matrix), width<F>};
     } else {
-      return round_to_bfloat16<width<F>>(detail::stream_of(f), matrix, rows, scratch);
+      return gpu::round_to_bfloat16<width<F>>(gpu::stream_of(f), matrix, rows, scratch);
     }
   }
   /// A bias as the logits' epilogue takes it.
   template <class F>
-  static const detail::LogitIn<p>* bias_as_stored(const F& f, S*& scratch) {
+  static const gpu::LogitIn<p>* bias_as_stored(const F& f, S*& scratch) {
     if constexpr (rounds) {
-      return round_to_bfloat16<classes<F>>(detail::stream_of(f), f.template in<3>(), 1, scratch).data;
+      return gpu::round_to_bfloat16<classes<F>>(gpu::stream_of(f), f.template in<3>(), 1, scratch).data;
     } else {
       return f.template in<3>();
     }
   }
   template <class F, class Y>
-  static void multiply(const F& f, ProductShape shape, const Matrix& a, const Matrix& b, Y* y,
-                       const ProductEpilogue<Y>& epilogue = {}) {
+  static void multiply(const F& f, gpu::ProductShape shape, const Matrix& a, const Matrix& b, Y* y,
+                       const gpu::ProductEpilogue<Y>& epilogue = {}) {
     shape.ld_a = a.stride, shape.ld_b = b.stride;
     Cuda<p>::multiply(f.context, shape, a.data, b.data, y, epilogue);
   }

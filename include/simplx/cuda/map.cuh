@@ -11,10 +11,8 @@
 #include <simplx/cuda/map_places.cuh>
 #include <simplx/cuda/reduce.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 SIMPLX_HD_BEGIN
-
-namespace detail {
 
 /// The threads of a block stand along such parts of a row, and a thread has every so many parts of it.
 template <Index cols>
@@ -40,7 +38,7 @@ unsigned map_blocks(Index rows) {
 /// Which leaves of a group have gradients that are sums, and where their parts lie.
 template <class G, int root>
 struct MapSums {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
   SIMPLX_HD static constexpr bool sums(int l, Spread spread) { return Grp::writes(l) && Grp::spread(l) == spread; }
@@ -74,7 +72,7 @@ __device__ __forceinline__ void each_part(Index rows, const F& f) {
 
 template <class G, int root, class S, bool rounds>
 __global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounds> at) {
-  constexpr Index cols = Group<G, root>::shape.cols;
+  constexpr Index cols = detail::Group<G, root>::shape.cols;
   each_part<cols>(at.rows, [&](Index row, Index col) {
     at.template store<at.rounds_value(root)>(at.value, row * cols + col, at.evaluate(row, col));
   });
@@ -83,7 +81,7 @@ __global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, 
 /// Backward where every gradient is as large as the group.
 template <class G, int root, class S, bool rounds>
 __global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounds> at) {
-  each_part<Group<G, root>::shape.cols>(at.rows, [&](Index row, Index col) {
+  each_part<detail::Group<G, root>::shape.cols>(at.rows, [&](Index row, Index col) {
     at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, const auto& adjoints) {
       at.template write_full<l>(row, col, adjoints);
     });
@@ -93,9 +91,9 @@ __global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, 
 /// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
 /// block leaves its part.
 template <class G, int root, class S, bool rounds>
-__global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
+__global__ void __launch_bounds__(RowBlock<detail::Group<G, root>::shape.cols>::threads)
     map_backward_sums_kernel(MapPlaces<G, root, S, rounds> at) {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   using Sums = MapSums<G, root>;
   constexpr Index cols = Grp::shape.cols;
@@ -124,7 +122,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
     }
     if constexpr (Sums::columns > 0) {
       block_sum<Block::threads>(along);
-      unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
         constexpr bool mine = Sums::sums(l, Spread::column);
         if constexpr (mine) {
           constexpr int number = Sums::count(Spread::column, l);
@@ -161,9 +159,9 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
 /// Forward of a reduction: a block has every so many rows; sums along a row are complete, of the others it leaves its
 /// part.
 template <class G, int root, class S, bool rounds>
-__global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
+__global__ void __launch_bounds__(RowBlock<detail::Group<G, root>::shape.cols>::threads)
     map_reduce_kernel(MapPlaces<G, root, S, rounds> at) {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
   constexpr Spread target = Grp::target();
@@ -200,31 +198,29 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
   }
 }
 
-}  // namespace detail
-
 /// Elements of scratch for the sums of a group's blocks, forward and backward.
 template <class G, int root>
 constexpr Index map_scratch(const Rows& rows) {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   const Index count = Grp::shape.is_fixed() ? Grp::shape.rows : rows.count(Grp::shape.axis);
-  const Index blocks = detail::RowBlock<Grp::shape.cols>::blocks_of_sum(count);
-  return blocks * std::max(detail::MapSums<G, root>::width, Grp::reduces ? Grp::shape.cols : 0);
+  const Index blocks = RowBlock<Grp::shape.cols>::blocks_of_sum(count);
+  return blocks * std::max(MapSums<G, root>::width, Grp::reduces ? Grp::shape.cols : 0);
 }
 
 /// Evaluates a group; a product that it finishes lies in `product`.
 template <class G, int root, bool rounds, class S>
 void map_forward(cudaStream_t stream, const Context<S>& context, const S* product) {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
-  const detail::MapPlaces<G, root, S, rounds> at(context, product);
+  const MapPlaces<G, root, S, rounds> at(context, product);
   if constexpr (!Grp::reduces) {
-    launch(stream, detail::map_kernel<G, root, S, rounds>, detail::map_blocks<cols>(at.rows), detail::map_threads, at);
+    launch(stream, map_kernel<G, root, S, rounds>, map_blocks<cols>(at.rows), map_threads, at);
   } else {
-    using Block = detail::RowBlock<cols>;
+    using Block = RowBlock<cols>;
     constexpr Spread target = Grp::target();
     const unsigned blocks = Block::blocks_of_sum(at.rows);
-    launch(stream, detail::map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
+    launch(stream, map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {
       constexpr Index sums = target == Spread::row ? cols : 1;
       column_sums<Write::store>(stream, at.parts, {.row = sums}, static_cast<int>(blocks), static_cast<int>(sums),
@@ -236,22 +232,21 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
 /// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
 template <class G, int root, bool rounds, class S>
 void map_backward(cudaStream_t stream, const Context<S>& context) {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
-  using Sums = detail::MapSums<G, root>;
+  using Sums = MapSums<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const S* product = nullptr;
   if constexpr (Grp::product >= 0) {
     if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
   }
-  const detail::MapPlaces<G, root, S, rounds> at(context, product);
+  const MapPlaces<G, root, S, rounds> at(context, product);
   if constexpr (!Sums::any) {
-    launch(stream, detail::map_backward_kernel<G, root, S, rounds>, detail::map_blocks<cols>(at.rows),
-           detail::map_threads, at);
+    launch(stream, map_backward_kernel<G, root, S, rounds>, map_blocks<cols>(at.rows), map_threads, at);
   } else {
-    using Block = detail::RowBlock<cols>;
+    using Block = RowBlock<cols>;
     const unsigned blocks = Block::blocks(at.rows);
-    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounds>, blocks, Block::threads, at);
+    launch(stream, map_backward_sums_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
       if constexpr (parts) {
@@ -264,4 +259,5 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
 }
 
 SIMPLX_HD_END
-}  // namespace simplx
+
+}  // namespace simplx::gpu

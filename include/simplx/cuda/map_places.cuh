@@ -4,16 +4,16 @@
 /// \file simplx/cuda/map_places.cuh
 /// A fused group of elementwise ops at one place of its rows: what is loaded, evaluated, swept in reverse and stored.
 ///
-/// Group, GroupValues and Sweep of the CPU's loops serve here too, over up to four Numbers of a row that one request
+/// Group, GroupValues and Sweep (cpu/group.hpp) serve here too, over up to four Numbers of a row that one request
 /// moves, instead of vectors.
 
-#include <simplx/cpu/map_backward.hpp>
+#include <simplx/cpu/group.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/number.cuh>
 
 #include <numeric>
 
-namespace simplx::inline SIMPLX_TARGET::detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 SIMPLX_HD_BEGIN
 
 /// Neighbours of a row that a thread has at a time.
@@ -24,7 +24,7 @@ inline constexpr int map_together = std::gcd(static_cast<int>(cols), 4);
 /// gradients are stored as bfloat16 as bfloat16_values and bfloat16_gradients say.
 template <class G, int root, class S, bool rounds>
 struct MapPlaces {
-  using Grp = Group<G, root>;
+  using Grp = detail::Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
   static constexpr int together = map_together<cols>;
@@ -66,7 +66,7 @@ struct MapPlaces {
   MapPlaces(const Context<S>& context, const S* product)
       : value(const_cast<S*>(Address<G>::template value<root>(context))), parts(context.scratch),
         rows(context.rows_of(Grp::shape)) {
-    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr int node = Grp::leaf(l);
       if constexpr (node == Grp::product) {
         leaf[l] = product;
@@ -75,7 +75,7 @@ struct MapPlaces {
       }
       if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<node>(context);
     });
-    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
     });
     if constexpr (Grp::reduces) {
@@ -103,9 +103,9 @@ struct MapPlaces {
 
   /// The group's values from a place on; members that backward reads are stored in passing.
   __device__ V evaluate(Index row, Index col) const {
-    GroupValues<G, root, V> at;
-    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) { at.leaf[l] = load_leaf<l>(row, col); });
-    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    detail::GroupValues<G, root, V> at;
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) { at.leaf[l] = load_leaf<l>(row, col); });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       at.template evaluate<m>();
       if constexpr (Grp::kept(m)) store<false>(kept[m], row * cols + col, at.member[m]);
     });
@@ -128,12 +128,12 @@ struct MapPlaces {
   /// Sweeps the group at a place and calls take<l>(adjoints) for each leaf whose gradient is wanted.
   template <class Take>
   __device__ void sweep(Index row, Index col, const Take& take) const {
-    Sweep<G, root, V> sweep;
-    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+    detail::Sweep<G, root, V> sweep;
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool read = G::plan.leaf_read[Grp::slot(l)];
       if constexpr (read) sweep.at.leaf[l] = load_leaf<l>(row, col);
     });
-    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       constexpr bool again = m != sweep.last && G::plan.recomputed[Grp::member(m)];
       if constexpr (Grp::kept(m)) {
         sweep.at.member[m] = load<false>(kept[m], row * cols + col);
@@ -146,10 +146,9 @@ struct MapPlaces {
       sweep.at.member[sweep.last] = load<rounds_value(root)>(value, row * cols + col);
     }
     sweep.adjoint[sweep.last] = incoming(row, col);
-    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
-      sweep.template pull<Grp::members - 1 - m>();
-    });
-    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l> index) {
+    detail::unroll<0, Grp::members>(
+        [&]<int m>(std::integral_constant<int, m>) { sweep.template pull<Grp::members - 1 - m>(); });
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l> index) {
       if constexpr (Grp::writes(l)) take(index, sweep.leaf_adjoint[l]);
     });
   }
@@ -166,4 +165,5 @@ struct MapPlaces {
 };
 
 SIMPLX_HD_END
-}  // namespace simplx::detail
+
+}  // namespace simplx::gpu

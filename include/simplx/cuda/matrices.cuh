@@ -17,14 +17,14 @@ struct kernels<Cuda<p>, "transpose"> : op<"transpose"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     constexpr Shape y = F::out_shape;
-    move_cells<Write::store>(detail::stream_of(f), y.rows, y.cols, f.template in<0>(), {.row = 1, .col = y.rows},
-                             f.out(), {y.cols});
+    gpu::move_cells<Write::store>(gpu::stream_of(f), y.rows, y.cols, f.template in<0>(), {.row = 1, .col = y.rows},
+                                  f.out(), {y.cols});
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
     constexpr Shape x = F::template shape<0>;
-    move_cells<Write::accumulate>(detail::stream_of(f), x.rows, x.cols, f.out_grad(), {.row = 1, .col = x.rows},
-                                  f.template grad<0>(), {x.cols});
+    gpu::move_cells<Write::accumulate>(gpu::stream_of(f), x.rows, x.cols, f.out_grad(), {.row = 1, .col = x.rows},
+                                       f.template grad<0>(), {x.cols});
   }
 };
 
@@ -55,7 +55,7 @@ struct kernels<Cuda<p>, "contract"> : op<"contract"> {
   }
 };
 
-namespace detail {
+namespace gpu {
 
 /// A matrix in each row of another: where its row begins, and where its cells lie.
 template <class S>
@@ -80,7 +80,7 @@ struct MultiplyInRow {
   }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "batched_matmul"> : op<"batched_matmul"> {
@@ -102,11 +102,11 @@ struct kernels<Cuda<p>, "batched_matmul"> : op<"batched_matmul"> {
  private:
   /// y = a b in each row; a is (rows, inner), b (inner, cols).
   template <Write mode, Index rows, Index inner, Index cols, class F, class S>
-  static void multiply(const F& f, const S* a, Strides a_at, const S* b, Strides b_at, S* y) {
+  static void multiply(const F& f, const S* a, gpu::Strides a_at, const S* b, gpu::Strides b_at, S* y) {
     if constexpr (mode != Write::skip) {
-      each_cell(detail::stream_of(f), f.rows(), rows * cols,
-                detail::MultiplyInRow<mode, S>{{a, rows * inner, a_at}, {b, inner * cols, b_at}, inner, cols,
-                                               rows * cols, y});
+      gpu::each_cell(
+          gpu::stream_of(f), f.rows(), rows * cols,
+          gpu::MultiplyInRow<mode, S>{{a, rows * inner, a_at}, {b, inner * cols, b_at}, inner, cols, rows * cols, y});
     }
   }
 };

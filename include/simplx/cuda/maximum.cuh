@@ -13,6 +13,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace gpu {
+
 /// Lines of a matrix: line l has the elements l * stride + i * step, 0 <= i < size.
 struct MatrixLines {
   Index count, stride, size, step;
@@ -27,8 +29,6 @@ struct MatrixLines {
   constexpr Index parts() const { return std::clamp<Index>(size / 8192, 1, 1024); }
   constexpr Index of_part() const { return (size + parts() - 1) / parts(); }
 };
-
-namespace detail {
 
 template <class S, int threads>
 __global__ void __launch_bounds__(threads) maximum_kernel(const S* x, MatrixLines lines, Index of_part, S* largest) {
@@ -61,8 +61,6 @@ __global__ void __launch_bounds__(warp_lanes)
   }
 }
 
-}  // namespace detail
-
 /// The largest element of parts of lines; NaN if one is, minus infinity of nothing.
 ///
 /// Shapes  largest (lines, parts)
@@ -71,9 +69,9 @@ void largest_of_parts(cudaStream_t stream, const S* x, const MatrixLines& lines,
   const Index of_part = (lines.size + parts - 1) / parts;
   const dim3 grid(blocks_for(lines.count, 1), blocks_for(parts, 1));
   if (of_part > 256) {
-    launch(stream, detail::maximum_kernel<S, 256>, grid, 256, x, lines, of_part, largest);
+    launch(stream, maximum_kernel<S, 256>, grid, 256, x, lines, of_part, largest);
   } else {
-    launch(stream, detail::maximum_kernel<S, warp_lanes>, grid, warp_lanes, x, lines, of_part, largest);
+    launch(stream, maximum_kernel<S, warp_lanes>, grid, warp_lanes, x, lines, of_part, largest);
   }
 }
 
@@ -94,25 +92,27 @@ template <class S>
 void maximum_backward(cudaStream_t stream, const S* x, const MatrixLines& lines, const S* y, const S* dy, S* dx,
                       S* part_largest) {
   largest_of_parts(stream, x, lines, lines.parts(), part_largest);
-  launch(stream, detail::maximum_backward_kernel<S>, blocks_for(lines.count, 1), warp_lanes, x, lines,
-         lines.of_part(), part_largest, lines.parts(), y, dy, dx);
+  launch(stream, maximum_backward_kernel<S>, blocks_for(lines.count, 1), warp_lanes, x, lines, lines.of_part(),
+         part_largest, lines.parts(), y, dy, dx);
 }
+
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "maximum"> : op<"maximum"> {
   template <class F>
-  static constexpr MatrixLines lines(Index rows) {
-    return MatrixLines::of(detail::over_of(F::attributes), rows, F::template shape<0>.cols);
+  static constexpr gpu::MatrixLines lines(Index rows) {
+    return gpu::MatrixLines::of(detail::over_of(F::attributes), rows, F::template shape<0>.cols);
   }
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Shape x = F::template shape<0>;
-    const MatrixLines all = lines<F>(rows.count(x));
+    const gpu::MatrixLines all = lines<F>(rows.count(x));
     return all.count * all.parts();
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    maximum(detail::stream_of(f), f.template in<0>(), lines<F>(f.template rows_in<0>()), f.out(), f.scratch());
+    gpu::maximum(gpu::stream_of(f), f.template in<0>(), lines<F>(f.template rows_in<0>()), f.out(), f.scratch());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -120,8 +120,8 @@ struct kernels<Cuda<p>, "maximum"> : op<"maximum"> {
     if constexpr (F::template write<0> == Write::store) {
       Cuda<p>::clear(f.context, f.template grad<0>(), rows * F::template shape<0>.cols);
     }
-    maximum_backward(detail::stream_of(f), f.template in<0>(), lines<F>(rows), f.out(), f.out_grad(),
-                     f.template grad<0>(), f.scratch());
+    gpu::maximum_backward(gpu::stream_of(f), f.template in<0>(), lines<F>(rows), f.out(), f.out_grad(),
+                          f.template grad<0>(), f.scratch());
   }
 };
 

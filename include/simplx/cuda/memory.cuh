@@ -22,7 +22,7 @@ namespace simplx::inline SIMPLX_TARGET {
 class GpuStream {
  public:
   /// Errors  throws Error if there is no GPU, or no driver for it
-  GpuStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream was created"); }
+  GpuStream() { gpu::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream was created"); }
   GpuStream(GpuStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   GpuStream& operator=(GpuStream&& other) noexcept {
     std::swap(stream_, other.stream_);
@@ -37,7 +37,7 @@ class GpuStream {
   /// Waits for all work given to the stream.
   ///
   /// Errors  throws Error with what went wrong in any of it
-  void synchronize() const { check(cudaStreamSynchronize(stream_), "the work of a stream has failed"); }
+  void synchronize() const { gpu::check(cudaStreamSynchronize(stream_), "the work of a stream has failed"); }
 
  private:
   cudaStream_t stream_ = nullptr;
@@ -58,7 +58,7 @@ class DeviceBuffer {
     if (size_ == 0) return;
     const cudaError_t error = cudaMalloc(&data_, bytes());
     if (error == cudaErrorMemoryAllocation) throw_short_of_memory();
-    check(error, "no memory was allocated");
+    gpu::check(error, "no memory was allocated");
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -82,19 +82,19 @@ class DeviceBuffer {
   /// Errors  throws Error if they go over the end
   void copy_from(std::span<const T> values, cudaStream_t stream, Index first = 0) {
     check_range(first, static_cast<Index>(values.size()), "copied into");
-    check(cudaMemcpyAsync(data_ + first, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream),
-          "nothing was copied to the device");
+    gpu::check(cudaMemcpyAsync(data_ + first, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream),
+               "nothing was copied to the device");
   }
   /// Copies the elements from `first` on to the host, which synchronises before it reads them.
   ///
   /// Errors  throws Error if there are fewer
   void copy_to(std::span<T> values, cudaStream_t stream, Index first = 0) const {
     check_range(first, static_cast<Index>(values.size()), "copied from");
-    check(cudaMemcpyAsync(values.data(), data_ + first, values.size_bytes(), cudaMemcpyDeviceToHost, stream),
-          "nothing was copied from the device");
+    gpu::check(cudaMemcpyAsync(values.data(), data_ + first, values.size_bytes(), cudaMemcpyDeviceToHost, stream),
+               "nothing was copied from the device");
   }
   void fill_with_zero(cudaStream_t stream) {
-    check(cudaMemsetAsync(data_, 0, bytes(), stream), "memory was not cleared");
+    gpu::check(cudaMemsetAsync(data_, 0, bytes(), stream), "memory was not cleared");
   }
 
  private:
@@ -106,7 +106,7 @@ class DeviceBuffer {
   [[noreturn]] void throw_short_of_memory() const {
     static_cast<void>(cudaGetLastError());
     std::size_t free = 0, total = 0;
-    check(cudaMemGetInfo(&free, &total), "the memory of the device is not known");
+    gpu::check(cudaMemGetInfo(&free, &total), "the memory of the device is not known");
     throw Error("the device is short of memory: " + std::to_string(bytes()) + " bytes are needed at once, " +
                     std::to_string(free) + " of " + std::to_string(total) + " are free",
                 "take a smaller batch or a shorter context");

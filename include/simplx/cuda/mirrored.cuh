@@ -7,7 +7,7 @@
 #include <simplx/cpu/memory.hpp>
 #include <simplx/cuda/memory.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <class S>
 class Mirrored {
@@ -54,10 +54,10 @@ class Mirrored {
   }
 
  private:
-  Buffer<S> host_;
+  cpu::Buffer<S> host_;
   DeviceBuffer<S> device_;
   bool host_may_be_newer_ = true, device_is_newer_ = false;
   bool sending_ = false;  ///< the device may still read what is on the host
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -15,9 +15,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// The columns of a row that one thread has: neighbours that one request moves, one team's width of them apart.
 template <int cols>
@@ -194,12 +192,10 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   }
 }
 
-}  // namespace detail
-
 /// Blocks of a pull-back, and so parts of the gradient of a gain: enough to fill a GPU, few enough to add up.
 template <int cols>
 constexpr int norm_parts(Index rows) {
-  const unsigned most = detail::RowTeam<cols>::blocks(rows);
+  const unsigned most = RowTeam<cols>::blocks(rows);
   return most < 1024 ? static_cast<int>(most) : 1024;
 }
 
@@ -208,9 +204,9 @@ constexpr int norm_parts(Index rows) {
 /// Shapes  x, y (rows, cols), y of S or bfloat16; gain (cols); epsilon (1); saved (rows)
 template <class S, int cols, bool epsilon_inside = false, class Y>
 void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, Y* y, S* saved, Index rows) {
-  using Team = detail::RowTeam<cols>;
-  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside, Y>, Team::blocks(rows), Team::block, x, gain, epsilon,
-         y, saved, rows);
+  using Team = RowTeam<cols>;
+  launch(stream, rms_norm_kernel<S, cols, epsilon_inside, Y>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
+         saved, rows);
 }
 
 /// The pull-back of rms_norm; dgain, unless null, is added to.
@@ -219,11 +215,11 @@ void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, Y*
 template <class S, int cols, bool epsilon_inside = false, Write dx_mode = Write::store>
 void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, const S* saved, const S* dy,
                        S* dx, S* dgain, S* parts, Index rows) {
-  using Team = detail::RowTeam<cols>;
+  using Team = RowTeam<cols>;
   const int blocks = norm_parts<cols>(rows);
   launch(stream,
-         dgain ? detail::rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, true>
-               : detail::rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, false>,
+         dgain ? rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, true>
+               : rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, false>,
          static_cast<unsigned>(blocks), Team::block, x, gain, epsilon, saved, dy, dx, parts, rows);
   if (dgain) add_column_sums(stream, parts, blocks, cols, dgain);
 }
@@ -234,9 +230,9 @@ void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, One<S> ep
 template <class S, int cols, class Y>
 void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, One<S> epsilon, Y* y, S* saved,
                 Index rows) {
-  using Team = detail::RowTeam<cols>;
-  launch(stream, detail::layer_norm_kernel<S, cols, Y>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y,
-         saved, rows);
+  using Team = RowTeam<cols>;
+  launch(stream, layer_norm_kernel<S, cols, Y>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,
+         rows);
 }
 
 /// The pull-back of layer_norm; dgain and dbias are added to, each where it is not null.
@@ -246,15 +242,15 @@ void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, O
 template <class S, int cols, Write dx_mode = Write::store>
 void layer_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S* saved, const S* dy, S* dx, S* dgain,
                          S* dbias, S* parts, Index rows) {
-  using Team = detail::RowTeam<cols>;
+  using Team = RowTeam<cols>;
   const int blocks = norm_parts<cols>(rows);
   S* bias_parts = parts + static_cast<Index>(blocks) * cols;
   launch(stream,
-         dgain || dbias ? detail::layer_norm_backward_kernel<S, cols, dx_mode, true>
-                        : detail::layer_norm_backward_kernel<S, cols, dx_mode, false>,
+         dgain || dbias ? layer_norm_backward_kernel<S, cols, dx_mode, true>
+                        : layer_norm_backward_kernel<S, cols, dx_mode, false>,
          static_cast<unsigned>(blocks), Team::block, x, gain, saved, dy, dx, parts, bias_parts, rows);
   if (dgain) add_column_sums(stream, parts, blocks, cols, dgain);
   if (dbias) add_column_sums(stream, bias_parts, blocks, cols, dbias);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <class S>
 struct Number {
@@ -170,8 +170,6 @@ struct Numbers {
   }
 };
 
-namespace detail {
-
 /// So many numbers from a place on, as neighbours() moves them: float of bfloat16, else S as it is.
 template <int count, class T>
 __device__ __forceinline__ auto load_numbers(const T* place) {
@@ -197,8 +195,6 @@ __device__ __forceinline__ void write_numbers(T* place, Numbers<S, count> number
   if constexpr (mode != Write::skip) store_numbers(place, numbers);
 }
 
-}  // namespace detail
-
 /// One number that a kernel reads: where it is in the device's memory, or a literal of the model's code.
 template <class S>
 struct One {
@@ -211,4 +207,4 @@ struct One {
   __device__ S operator*() const { return place ? *place : literal; }
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -37,13 +37,13 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     return 0;
   }
   template <class F, class S = typename F::Scalar>
-  static void forward(Cuda<p>, const F& f, S* out, ProductEpilogue<S> epilogue = {}, const S* bias = nullptr) {
+  static void forward(Cuda<p>, const F& f, S* out, gpu::ProductEpilogue<S> epilogue = {}, const S* bias = nullptr) {
     using P = op<"matmul">::Product<F>;
     epilogue.bias = bias;
     Cuda<p>::multiply(f.context,
                       {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed,
                        .ld_b = P::weight.cols},
-                      f.template in<0>(), f.template in<1>() + first_column(F::attributes), out, epilogue);
+                      f.template in<0>(), f.template in<1>() + gpu::first_column(F::attributes), out, epilogue);
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {
@@ -58,13 +58,13 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
                         {.rows = P::weight.rows, .cols = P::transposed ? P::K : P::N, .inner = f.rows(),
                          .transpose_a = true, .write = Write::accumulate, .ld_y = P::weight.cols},
                         P::transposed ? dy : x, P::transposed ? x : dy,
-                        f.template grad<1>() + first_column(F::attributes));
+                        f.template grad<1>() + gpu::first_column(F::attributes));
     }
     if constexpr (F::template write<0> != Write::skip) {
       Cuda<p>::multiply(f.context,
                         {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
                          .write = F::template write<0>, .ld_b = P::weight.cols},
-                        f.out_grad(), f.template in<1>() + first_column(F::attributes), f.template grad<0>());
+                        f.out_grad(), f.template in<1>() + gpu::first_column(F::attributes), f.template grad<0>());
     }
   }
 };
@@ -86,18 +86,18 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     constexpr Shape x = F::out_shape;
-    return x.cols * norm_parts<static_cast<int>(x.cols)>(rows.count(x));
+    return x.cols * gpu::norm_parts<static_cast<int>(x.cols)>(rows.count(x));
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    rms_norm<typename F::Scalar, detail::columns_of<0, F>, inside<F>>(
-        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), detail::place_of<Cuda<p>>(f),
-        f.saved(), f.rows());
+    gpu::rms_norm<typename F::Scalar, gpu::columns_of<0, F>, inside<F>>(gpu::stream_of(f), f.template in<0>(),
+                                                                        f.template in<1>(), gpu::one<2>(f),
+                                                                        gpu::place_of<Cuda<p>>(f), f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    rms_norm_backward<typename F::Scalar, detail::columns_of<0, F>, inside<F>, F::template write<0>>(
-        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), f.saved(), f.out_grad(),
+    gpu::rms_norm_backward<typename F::Scalar, gpu::columns_of<0, F>, inside<F>, F::template write<0>>(
+        gpu::stream_of(f), f.template in<0>(), f.template in<1>(), gpu::one<2>(f), f.saved(), f.out_grad(),
         f.template grad<0>(), f.template grad<1>(), f.scratch(), f.rows());
   }
 };
@@ -108,18 +108,18 @@ struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     constexpr Shape x = F::out_shape;
-    return 2 * x.cols * norm_parts<static_cast<int>(x.cols)>(rows.count(x));
+    return 2 * x.cols * gpu::norm_parts<static_cast<int>(x.cols)>(rows.count(x));
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    layer_norm<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
-                                                             f.template in<1>(), f.template in<2>(), one<3>(f),
-                                                             detail::place_of<Cuda<p>>(f), f.saved(), f.rows());
+    gpu::layer_norm<typename F::Scalar, gpu::columns_of<0, F>>(gpu::stream_of(f), f.template in<0>(),
+                                                               f.template in<1>(), f.template in<2>(), gpu::one<3>(f),
+                                                               gpu::place_of<Cuda<p>>(f), f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    layer_norm_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
-        detail::stream_of(f), f.template in<0>(), f.template in<1>(), f.saved(), f.out_grad(), f.template grad<0>(),
+    gpu::layer_norm_backward<typename F::Scalar, gpu::columns_of<0, F>, F::template write<0>>(
+        gpu::stream_of(f), f.template in<0>(), f.template in<1>(), f.saved(), f.out_grad(), f.template grad<0>(),
         f.template grad<1>(), f.template grad<2>(), f.scratch(), f.rows());
   }
 };
@@ -128,34 +128,34 @@ template <Precision p>
 struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
   static constexpr int number_operand = 2;
   template <class F>
-  static One<typename F::Scalar> smoothing(const F& f) {
+  static gpu::One<typename F::Scalar> smoothing(const F& f) {
     if constexpr (op<"cross_entropy">::smooths<F>) {
-      return one<2>(f);
+      return gpu::one<2>(f);
     } else {
-      return One<typename F::Scalar>(0.0);
+      return gpu::One<typename F::Scalar>(0.0);
     }
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    if (detail::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
-    cross_entropy<typename F::Scalar, detail::columns_of<0, F>>(
-        detail::stream_of(f), detail::value_of<Cuda<p>, 0>(f), f.template indices<1>(), smoothing(f), f.out(),
-        f.saved(), f.rows());
+    if (gpu::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
+    gpu::cross_entropy<typename F::Scalar, gpu::columns_of<0, F>>(gpu::stream_of(f), gpu::value_of<Cuda<p>, 0>(f),
+                                                                  f.template indices<1>(), smoothing(f), f.out(),
+                                                                  f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
     using S = typename F::Scalar;
-    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
-    constexpr int classes = detail::columns_of<0, F>;
+    constexpr bool narrow = gpu::stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
+    constexpr int classes = gpu::columns_of<0, F>;
     constexpr Write mode = F::template write<0>;
-    const auto* const logits = detail::value_of<Cuda<p>, 0>(f);
-    auto* const dlogits = detail::stored<narrow>(f.template grad<0>());
-    if (S* const loss = detail::left_to_backward(f)) {
-      cross_entropy_and_backward<S, classes, mode>(detail::stream_of(f), logits, f.template indices<1>(), smoothing(f),
-                                                   f.out_grad(), loss, dlogits, f.rows());
+    const auto* const logits = gpu::value_of<Cuda<p>, 0>(f);
+    auto* const dlogits = gpu::stored<narrow>(f.template grad<0>());
+    if (S* const loss = gpu::left_to_backward(f)) {
+      gpu::cross_entropy_and_backward<S, classes, mode>(gpu::stream_of(f), logits, f.template indices<1>(),
+                                                        smoothing(f), f.out_grad(), loss, dlogits, f.rows());
     } else {
-      cross_entropy_backward<S, classes, mode>(detail::stream_of(f), logits, f.template indices<1>(), smoothing(f),
-                                               f.saved(), f.out_grad(), dlogits, f.rows());
+      gpu::cross_entropy_backward<S, classes, mode>(gpu::stream_of(f), logits, f.template indices<1>(), smoothing(f),
+                                                    f.saved(), f.out_grad(), dlogits, f.rows());
     }
   }
 };
@@ -164,8 +164,8 @@ template <Precision p>
 struct kernels<Cuda<p>, "embedding"> : op<"embedding"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    embedding<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
-                                                            f.template indices<1>(), f.out(), f.rows());
+    gpu::embedding<typename F::Scalar, gpu::columns_of<0, F>>(gpu::stream_of(f), f.template in<0>(),
+                                                              f.template indices<1>(), f.out(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -173,9 +173,8 @@ struct kernels<Cuda<p>, "embedding"> : op<"embedding"> {
       Cuda<p>::clear(f.context, f.template grad<0>(), f.template rows_in<0>() * F::out_shape.cols);
     }
     const Gpu::Runs& runs = f.context.gpu->runs(F::Graph::layout.input[F::template argument<1>]);
-    embedding_backward<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), runs.rows.data(),
-                                                                     runs.runs.data(), f.rows(), f.out_grad(),
-                                                                     f.template grad<0>());
+    gpu::embedding_backward<typename F::Scalar, gpu::columns_of<0, F>>(
+        gpu::stream_of(f), runs.rows.data(), runs.runs.data(), f.rows(), f.out_grad(), f.template grad<0>());
   }
 };
 
@@ -183,22 +182,21 @@ template <Precision p>
 struct kernels<Cuda<p>, "positions"> : op<"positions"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    positions<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
-                                                            f.context.gpu->past(), f.context.segments,
-                                                            f.context.longest, f.out());
+    gpu::positions<typename F::Scalar, gpu::columns_of<0, F>>(
+        gpu::stream_of(f), f.template in<0>(), f.context.gpu->past(), f.context.segments, f.context.longest, f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    positions_backward<typename F::Scalar, detail::columns_of<0, F>>(
-        detail::stream_of(f), f.context.segments, f.context.longest, f.out_grad(), f.template grad<0>());
+    gpu::positions_backward<typename F::Scalar, gpu::columns_of<0, F>>(
+        gpu::stream_of(f), f.context.segments, f.context.longest, f.out_grad(), f.template grad<0>());
   }
 };
 
-namespace detail {
+namespace gpu {
 
 template <Precision p, AttentionMatrix matrix>
-struct attention_kernels : attention_op<matrix> {
-  using Op = attention_op<matrix>;
+struct attention_kernels : detail::attention_op<matrix> {
+  using Op = detail::attention_op<matrix>;
   template <class F>
   using Cores = std::conditional_t<p == Precision::bfloat16, BFloat16Cores, CudaCores<typename F::Scalar>>;
 
@@ -231,7 +229,7 @@ struct attention_kernels : attention_op<matrix> {
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
         stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
-        stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
+        stored<gpu::stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
         f.scratch());
   }
 
@@ -247,7 +245,7 @@ struct attention_kernels : attention_op<matrix> {
     }
   }
   template <int k, class F>
-  static constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
+  static constexpr bool narrow = gpu::stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
   /// As the backend stores them.
   template <class F>
   static auto gradients(const F& f) {
@@ -259,13 +257,13 @@ struct attention_kernels : attention_op<matrix> {
   }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
-struct kernels<Cuda<p>, "softmax_attention"> : detail::attention_kernels<p, AttentionMatrix::softmax> {};
+struct kernels<Cuda<p>, "softmax_attention"> : gpu::attention_kernels<p, AttentionMatrix::softmax> {};
 template <Precision p>
-struct kernels<Cuda<p>, "skip_init_attention"> : detail::attention_kernels<p, AttentionMatrix::skip_init> {};
+struct kernels<Cuda<p>, "skip_init_attention"> : gpu::attention_kernels<p, AttentionMatrix::skip_init> {};
 template <Precision p>
-struct kernels<Cuda<p>, "shaped_attention"> : detail::attention_kernels<p, AttentionMatrix::shaped> {};
+struct kernels<Cuda<p>, "shaped_attention"> : gpu::attention_kernels<p, AttentionMatrix::shaped> {};
 
 }  // namespace simplx

@@ -31,25 +31,23 @@
 #define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
 #define SIMPLX_LARGE_SHARED(name, ...)   \
   extern __shared__ uint4 simplx_room[]; \
-  auto& name = ::simplx::detail::placed_in<::std::type_identity_t<__VA_ARGS__>>(simplx_room)
+  auto& name = ::simplx::gpu::placed_in<::std::type_identity_t<__VA_ARGS__>>(simplx_room)
 #else
 #define SIMPLX_SHARED(name, ...)  \
   static const char name##_key{}; \
   auto& name =                    \
       ::emulation::Block::running()->shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
-#define SIMPLX_LARGE_SHARED(name, ...)                                           \
-  auto& name = ::simplx::detail::placed_in<::std::type_identity_t<__VA_ARGS__>>( \
-      ::emulation::Block::running()->room(::simplx::room_for<__VA_ARGS__>, {"shared memory", __FILE__, __LINE__}))
+#define SIMPLX_LARGE_SHARED(name, ...)                                        \
+  auto& name = ::simplx::gpu::placed_in<::std::type_identity_t<__VA_ARGS__>>( \
+      ::emulation::Block::running()->room(::simplx::gpu::room_for<__VA_ARGS__>, {"shared memory", __FILE__, __LINE__}))
 #endif
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Bytes in which a T fits although dynamic shared memory surely begins on 16 only: with -G or -rdc=true nvcc drops a
 /// stricter alignment without a word.
 template <class T>
 inline constexpr std::size_t room_for = sizeof(T) + (alignof(T) > 16 ? alignof(T) - 16 : 0);
-
-namespace detail {
 
 /// The T in room_for<T> bytes of shared memory.
 template <class T>
@@ -63,8 +61,6 @@ __device__ __forceinline__ T& placed_in(void* room) {
     return *reinterpret_cast<T*>(static_cast<char*>(room) + (alignof(T) - beyond) % alignof(T));
   }
 }
-
-}  // namespace detail
 
 inline constexpr const char* no_device_hint =
     "this machine has no GPU, or a driver older than the CUDA of this program";
@@ -109,8 +105,6 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 
 /// How many blocks of so many elements hold `count` of them.
 constexpr unsigned blocks_for(Index count, Index each) { return static_cast<unsigned>((count + each - 1) / each); }
 
-namespace detail {
-
 /// to = value, as it is or rounded to nearest.
 template <class S>
 __device__ __forceinline__ void store_as(S& to, S value) {
@@ -150,6 +144,4 @@ __device__ __forceinline__ void write(__nv_bfloat16& to, float value) {
   store_as(to, value);
 }
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

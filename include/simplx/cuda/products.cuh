@@ -27,9 +27,7 @@
 #include <optional>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <class S>
 inline constexpr cudaDataType_t data_type = CUDA_R_32F;
@@ -89,8 +87,6 @@ inline std::uint32_t alignment_of(const void* place) {
   return static_cast<std::uint32_t>(address % 256 == 0 ? 256 : address & -address);
 }
 
-}  // namespace detail
-
 /// Multiplies, with a plan for each kind of product that it has seen, and kernels for what that leaves of an epilogue;
 /// for one stream at a time.
 class Products {
@@ -117,7 +113,7 @@ class Products {
                 const ProductEpilogue<Y>& epilogue = {}) {
     static_assert(std::is_same_v<S, Y> || (std::is_same_v<S, __nv_bfloat16> && std::is_same_v<Y, float>),
                   "a product has the type of its factors, or of bfloat16 is float");
-    const detail::EpilogueInfo info = detail::info_of(epilogue.function);
+    const EpilogueInfo info = info_of(epilogue.function);
     if (shape.ld_a == 0) shape.ld_a = shape.transpose_a ? shape.rows : shape.inner;
     if (shape.ld_b == 0) shape.ld_b = shape.transpose_b ? shape.inner : shape.cols;
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
@@ -126,15 +122,18 @@ class Products {
     shape.residual = epilogue.residual != nullptr;
     if (epilogue.residual == y && shape.write == Write::store) shape.residual = false, shape.write = Write::accumulate;
     const Y* const added = shape.residual ? epilogue.residual : y;
-    const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
-                              aux ? epilogue.ld_aux : 0,
-                              {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
-                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)}};
+    const ProductPlanKey key{shape,
+                             data_type<S>,
+                             data_type<Y>,
+                             epilogue.function,
+                             aux ? epilogue.ld_aux : 0,
+                             {alignment_of(a), alignment_of(b), alignment_of(y), alignment_of(added), alignment_of(aux),
+                              alignment_of(vector)}};
     check_arguments(key, info, vector, aux, epilogue.relu);
     if (shape.rows == 0 || shape.cols == 0 || shape.inner == 0) {
       return multiply_nothing(stream, key, y, vector, sizeof(Y));
     }
-    const detail::Fused fused = run(stream, key, {a, b, added, y, aux, vector});
+    const Fused fused = run(stream, key, {a, b, added, y, aux, vector});
     if constexpr (!std::is_same_v<Y, double>) {
       if (fused.function == epilogue.function && fused.residual == shape.residual) return;
       ProductEpilogue<Y> rest = epilogue;
@@ -165,16 +164,16 @@ class Products {
 
   /// Multiplies, and tells how much of the epilogue is done. What cuBLASLt refuses when a plan is made it is not asked
   /// for again.
-  detail::Fused run(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductCall& call) {
+  Fused run(cudaStream_t stream, const ProductPlanKey& key, const ProductCall& call) {
     if (const auto found = plans_.find(key); found != plans_.end()) {
       start(stream, key, found->second, call);
       return found->second.fused;
     }
     if (plans() == most_plans) plans_.clear();
     std::optional<Error> refusal;
-    for (const detail::Fused& fused : attempts(key)) {
+    for (const Fused& fused : attempts(key)) {
       try {
-        detail::ProductPlan plan = make_plan(key, fused, call.of(fused));
+        ProductPlan plan = make_plan(key, fused, call.of(fused));
         start(stream, key, plan, call);  // before it is kept: what the heuristic promised may be refused here
         if (refusal) note(key, *refusal);
         plans_.emplace(key, std::move(plan));
@@ -187,18 +186,18 @@ class Products {
     throw *refusal;
   }
   /// All that is wanted, then less; no kernel finishes doubles.
-  static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key) {
+  static std::vector<Fused> attempts(const ProductPlanKey& key) {
     const bool residual = key.shape.residual;
     if (key.in == CUDA_R_64F) return {{key.epilogue, residual}};
-    std::vector<detail::Fused> all;
+    std::vector<Fused> all;
     if (!is_pull_back_of_relu(key.epilogue)) all.push_back({key.epilogue, residual});
     if (key.epilogue != Epilogue::none) all.push_back({Epilogue::none, residual});
     if (residual) all.push_back({Epilogue::none, false});
     return all;
   }
   /// Keeps what was refused, for the user.
-  void note(const detail::ProductPlanKey& key, const Error& refusal) {
-    detail::ProductPlanKey kind = key;
+  void note(const ProductPlanKey& key, const Error& refusal) {
+    ProductPlanKey kind = key;
     ProductShape& shape = kind.shape;
     for (Index* size : {&shape.rows, &shape.cols, &shape.inner, &shape.ld_a, &shape.ld_b, &shape.ld_y, &kind.ld_aux}) {
       *size = 0;
@@ -208,9 +207,8 @@ class Products {
     not_fused_.emplace(kind, words.substr(0, words.find('\n')));
   }
 
-  void start(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductPlan& plan,
-             const detail::ProductCall& wanted) {
-    const detail::ProductCall call = wanted.of(plan.fused);
+  void start(cudaStream_t stream, const ProductPlanKey& key, const ProductPlan& plan, const ProductCall& wanted) {
+    const ProductCall call = wanted.of(plan.fused);
     point(key, *plan.what, call);
     const bool adds = key.shape.write == Write::accumulate || plan.fused.residual;
     const float one = 1, beta = adds ? 1 : 0;
@@ -225,7 +223,7 @@ class Products {
   }
 
   /// A product of no numbers: y becomes 0 or stays, sums become 0.
-  static void multiply_nothing(cudaStream_t stream, const detail::ProductPlanKey& key, void* y, void* vector,
+  static void multiply_nothing(cudaStream_t stream, const ProductPlanKey& key, void* y, void* vector,
                                std::size_t bytes) {
     const ProductShape& shape = key.shape;
     const bool empty = shape.rows == 0 || shape.cols == 0;
@@ -236,25 +234,24 @@ class Products {
     }
     const auto count = [](Index number) { return static_cast<std::size_t>(number); };
     if (!empty && shape.write == Write::store) {
-      simplx::check(cudaMemset2DAsync(y, count(shape.ld_y) * bytes, 0, count(shape.cols) * bytes, count(shape.rows),
-                                      stream),
-                    "a product was not cleared");
+      gpu::check(cudaMemset2DAsync(y, count(shape.ld_y) * bytes, 0, count(shape.cols) * bytes, count(shape.rows),
+                                   stream),
+                 "a product was not cleared");
     }
-    if (vector && detail::info_of(key.epilogue).sums) {
+    if (vector && info_of(key.epilogue).sums) {
       const Index sums = key.epilogue == Epilogue::sums_of_a ? shape.rows : shape.cols;
-      simplx::check(cudaMemsetAsync(vector, 0, count(sums) * bytes, stream), "sums of a product were not cleared");
+      gpu::check(cudaMemsetAsync(vector, 0, count(sums) * bytes, stream), "sums of a product were not cleared");
     }
   }
 
   /// Errors  throws Error if cuBLASLt has no algorithm for it
-  detail::ProductPlan make_plan(const detail::ProductPlanKey& key, const detail::Fused& fused,
-                                const detail::ProductCall& call) const {
+  ProductPlan make_plan(const ProductPlanKey& key, const Fused& fused, const ProductCall& call) const {
     const ProductShape& shape = key.shape;
     const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
                                         : key.in == CUDA_R_32F && shape.factors == Factors::tf32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
-    detail::ProductPlan plan;
+    ProductPlan plan;
     plan.fused = fused;
     cublasLtMatmulDesc_t what = nullptr;
     check(key, cublasLtMatmulDescCreate(&what, compute, key.in == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F));
@@ -262,7 +259,7 @@ class Products {
     // A matrix that is not transposed is so in columns already, as cuBLASLt wants y^T = b^T a^T.
     set(key, *what, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(key, *what, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE, detail::info_of(fused.function).function);
+    set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE, info_of(fused.function).function);
     if (call.aux) set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(key.ld_aux));
     point(key, *what, call);
     plan.a = layout(key, key.in, shape.transpose_a, shape.rows, shape.inner, shape.ld_a);
@@ -271,7 +268,7 @@ class Products {
 
     cublasLtMatmulPreference_t created = nullptr;
     check(key, cublasLtMatmulPreferenceCreate(&created));
-    const detail::Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy> wanted(created);
+    const Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy> wanted(created);
     const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
       check(key, cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof value));
     };
@@ -293,28 +290,27 @@ class Products {
   }
 
   /// Where the epilogue finds its numbers: of each call.
-  static void point(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what,
-                    const detail::ProductCall& call) {
+  static void point(const ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what, const ProductCall& call) {
     if (call.vector) set(key, what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector);
     if (call.aux) set(key, what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux);
   }
   template <class T>
-  static void set(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what,
-                  cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  static void set(const ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what, cublasLtMatmulDescAttributes_t attribute,
+                  const T& value) {
     check(key, cublasLtMatmulDescSetAttribute(&what, attribute, &value, sizeof value));
   }
   /// Of a matrix op(x) (rows, cols).
-  static detail::OwnedLayout layout(const detail::ProductPlanKey& key, cudaDataType_t type, bool transposed, Index rows,
-                                    Index cols, Index ld) {
+  static OwnedLayout layout(const ProductPlanKey& key, cudaDataType_t type, bool transposed, Index rows, Index cols,
+                            Index ld) {
     if (transposed) std::swap(rows, cols);
     cublasLtMatrixLayout_t created = nullptr;
     check(key, cublasLtMatrixLayoutCreate(&created, type, static_cast<std::uint64_t>(cols),
                                           static_cast<std::uint64_t>(rows), ld));
-    return detail::OwnedLayout(created);
+    return OwnedLayout(created);
   }
 
-  static void check_arguments(const detail::ProductPlanKey& key, const detail::EpilogueInfo& info, const void* vector,
-                              const void* aux, const void* relu) {
+  static void check_arguments(const ProductPlanKey& key, const EpilogueInfo& info, const void* vector, const void* aux,
+                              const void* relu) {
     const ProductShape& shape = key.shape;
     const Index width_a = shape.transpose_a ? shape.rows : shape.inner;
     const Index width_b = shape.transpose_b ? shape.inner : shape.cols;
@@ -331,14 +327,13 @@ class Products {
     }
   }
 
-  static void check(const detail::ProductPlanKey& key, Status status) {
+  static void check(const ProductPlanKey& key, Status status) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     const bool bfloat16 = status == CUBLAS_STATUS_NOT_SUPPORTED && key.in == CUDA_R_16BF;
     refuse(key, cublasLtGetStatusString(status),
            bfloat16 ? "bfloat16 wants matrices on 16 bytes, and rows of a multiple of 8 numbers" : "");
   }
-  [[noreturn]] static void refuse(const detail::ProductPlanKey& key, const std::string& why,
-                                  const std::string& hint = {}) {
+  [[noreturn]] static void refuse(const ProductPlanKey& key, const std::string& why, const std::string& hint = {}) {
     const ProductShape& shape = key.shape;
     const auto matrix = [](const char* name, bool transposed, Index rows, Index cols, Index ld) {
       return name + std::string(transposed ? "^T (" : " (") + std::to_string(rows) + ", " + std::to_string(cols) +
@@ -352,15 +347,14 @@ class Products {
                     matrix("a", shape.transpose_a, shape.rows, shape.inner, shape.ld_a) + " " +
                     matrix("b", shape.transpose_b, shape.inner, shape.cols, shape.ld_b) + " of " + type(key.in) +
                     (key.in == key.out ? "" : " into " + type(key.out)) + (shape.residual ? ", residual" : "") +
-                    ", epilogue " +
-                    detail::info_of(key.epilogue).name + ", was refused: " + why,
+                    ", epilogue " + info_of(key.epilogue).name + ", was refused: " + why,
                 hint);
   }
 
   DeviceBuffer<std::byte> workspace_;
-  detail::Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
-  std::map<detail::ProductPlanKey, detail::ProductPlan> plans_;
-  std::map<detail::ProductPlanKey, std::string> not_fused_;  ///< by kind: a key without sizes and places
+  Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
+  std::map<ProductPlanKey, ProductPlan> plans_;
+  std::map<ProductPlanKey, std::string> not_fused_;  ///< by kind: a key without sizes and places
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

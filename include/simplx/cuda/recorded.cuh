@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 class Recorded {
  public:
@@ -108,4 +108,4 @@ class Repeated {
   long uses_ = 0;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 inline constexpr int warp_lanes = 32;
 inline constexpr unsigned whole_warp = 0xffffffffu;
@@ -124,8 +124,6 @@ __device__ ExpSum<S> block_exp_sum(const ExpSum<S>& own) {
   return {highest, block_sum<threads>(own.below(highest))};
 }
 
-namespace detail {
-
 inline constexpr int column_threads = 512;
 
 /// Threads of a block along the columns, a power of two; the others stand along the parts.
@@ -160,12 +158,10 @@ __global__ void __launch_bounds__(add_threads) add_kernel(const S* from, Index s
   if (i < size) to[i] += from[i];
 }
 
-}  // namespace detail
-
 /// to += from
 template <class S>
 void add(cudaStream_t stream, const S* from, Index size, S* to) {
-  launch(stream, detail::add_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, from, size, to);
+  launch(stream, add_kernel<S>, blocks_for(size, add_threads), add_threads, from, size, to);
 }
 
 /// sums[c] = sum over p of parts[p, c], or += with Write::accumulate; sums of bfloat16 are float until they are stored.
@@ -173,9 +169,9 @@ void add(cudaStream_t stream, const S* from, Index size, S* to) {
 /// Shapes  parts (count, cols), which lie in any way; sums (cols)
 template <Write mode, class P, class S>
 void column_sums(cudaStream_t stream, const P* parts, Strides at, int count, int cols, S* sums) {
-  const int lanes = detail::column_lanes(cols);
-  launch(stream, detail::column_sums_kernel<mode, P, S>, blocks_for(cols, lanes), detail::column_threads, parts, at,
-         count, cols, lanes, sums);
+  const int lanes = column_lanes(cols);
+  launch(stream, column_sums_kernel<mode, P, S>, blocks_for(cols, lanes), column_threads, parts, at, count, cols, lanes,
+         sums);
 }
 
 /// The same, added to sums; rows of parts lie `stride` apart (0: cols).
@@ -184,4 +180,4 @@ void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S
   column_sums<Write::accumulate>(stream, parts, {.row = stride ? stride : cols}, count, cols, sums);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

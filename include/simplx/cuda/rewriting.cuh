@@ -7,9 +7,9 @@
 
 #include <simplx/core/layers.hpp>
 
-namespace simplx::inline SIMPLX_TARGET::detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
-constexpr bool is_live(const Node* node) { return node->index != unvisited; }
+constexpr bool is_live(const Node* node) { return node->index != detail::unvisited; }
 
 /// The first operand of a user that is the node: one that is used twice by another stands there twice in a row.
 constexpr int first_slot(const Node* user, const Node* node) {
@@ -45,4 +45,4 @@ constexpr void redirect(Node* from, Node* to, Moves moves) {
   }
 }
 
-}  // namespace simplx::detail
+}  // namespace simplx::gpu

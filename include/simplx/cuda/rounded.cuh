@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// A factor of a product, its rows `stride` elements apart.
 template <class W>
@@ -23,8 +23,6 @@ using Rounded = Factor<__nv_bfloat16>;
 constexpr Index rounded_stride(Index cols) { return round_up(cols, 8); }
 /// Floats that a copy takes the place of.
 constexpr Index rounded_scratch(Index rows, Index cols) { return round_up(rows * rounded_stride(cols) / 2, alignment); }
-
-namespace detail {
 
 inline constexpr int rounding_threads = 256;
 
@@ -53,8 +51,6 @@ __global__ void __launch_bounds__(rounding_threads)
   std::memcpy(static_cast<void*>(__builtin_assume_aligned(to + 8 * i, sizeof rounded)), &rounded, sizeof rounded);
 }
 
-}  // namespace detail
-
 /// Rounds a matrix (rows, cols), its rows `stride` apart, into rounded_scratch(rows, cols) floats of scratch, which is
 /// moved on.
 ///
@@ -64,15 +60,14 @@ Rounded round_to_bfloat16(cudaStream_t stream, const float* from, Index rows, fl
   auto* const to = reinterpret_cast<__nv_bfloat16*>(scratch);
   scratch += rounded_scratch(rows, cols);
   const Index eights = rows * rounded_stride(cols) / 8;
-  launch(stream, detail::round_kernel<cols>, blocks_for(eights, detail::rounding_threads), detail::rounding_threads,
-         from, stride, rows, to);
+  launch(stream, round_kernel<cols>, blocks_for(eights, rounding_threads), rounding_threads, from, stride, rows, to);
   return {to, rounded_stride(cols)};
 }
 
 /// Parameters (count), a multiple of `alignment`, to what lies beside them.
 inline void round_parameters(cudaStream_t stream, const float* from, Index count, __nv_bfloat16* to) {
-  launch(stream, detail::round_kernel<alignment>, blocks_for(count / 8, detail::rounding_threads),
-         detail::rounding_threads, from, alignment, count / alignment, to);
+  launch(stream, round_kernel<alignment>, blocks_for(count / 8, rounding_threads), rounding_threads, from, alignment,
+         count / alignment, to);
 }
 
 /// Whether operand k of a node is a parameter whose rows begin on 16 bytes where it lies rounded.
@@ -80,4 +75,4 @@ template <class F, int k>
 inline constexpr bool rounded_beside = F::Graph::table.info[F::template argument<k>].kind == Kind::parameter &&
                                        F::template shape<k>.cols % 8 == 0;
 
-}  // namespace simplx
+}  // namespace simplx::gpu

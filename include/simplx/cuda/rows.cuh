@@ -13,6 +13,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace gpu {
+
 /// The sequences of an axis, and which of them has a row.
 struct Sequences {
   struct Sequence {
@@ -36,8 +38,6 @@ struct Sequences {
     return (*this)[number];
   }
 };
-
-namespace detail {
 
 /// Those of the result's axis: all rows together where it has none.
 template <class F>
@@ -130,7 +130,7 @@ struct Rotate {
   }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "slice_rows"> : op<"slice_rows"> {
@@ -161,8 +161,7 @@ struct kernels<Cuda<p>, "shift"> : op<"shift"> {
   template <Write mode, class F, class S>
   static void run(const F& f, Index by, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    each_cell(detail::stream_of(f), f.rows(), cols,
-              detail::Shift<mode, S>{detail::sequences_of(f), by, cols, from, to});
+    gpu::each_cell(gpu::stream_of(f), f.rows(), cols, gpu::Shift<mode, S>{gpu::sequences_of(f), by, cols, from, to});
   }
 };
 
@@ -182,9 +181,9 @@ struct kernels<Cuda<p>, "cumulative_sum"> : op<"cumulative_sum"> {
   template <Write mode, bool from_last, class F, class S>
   static void run(const F& f, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    const Sequences sequences = detail::sequences_of(f);
-    each_cell(detail::stream_of(f), sequences.count, cols,
-              detail::RunningSum<mode, from_last, S>{sequences, cols, from, to});
+    const gpu::Sequences sequences = gpu::sequences_of(f);
+    gpu::each_cell(gpu::stream_of(f), sequences.count, cols,
+                   gpu::RunningSum<mode, from_last, S>{sequences, cols, from, to});
   }
 };
 
@@ -192,12 +191,12 @@ template <Precision p>
 struct kernels<Cuda<p>, "first_of_sequence"> : op<"first_of_sequence"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    using Rule = detail::FirstRow<typename F::Scalar>;
+    using Rule = gpu::FirstRow<typename F::Scalar>;
     run(f, Rule{tokens(f), F::out_shape.cols, f.template in<0>(), f.out()});
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    using Rule = detail::AddToFirstRow<typename F::Scalar>;
+    using Rule = gpu::AddToFirstRow<typename F::Scalar>;
     if constexpr (F::template write<0> == Write::store) {
       Cuda<p>::clear(f.context, f.template grad<0>(), f.template rows_in<0>() * F::out_shape.cols);
     }
@@ -206,12 +205,12 @@ struct kernels<Cuda<p>, "first_of_sequence"> : op<"first_of_sequence"> {
 
  private:
   template <class F>
-  static Sequences tokens(const F& f) {
+  static gpu::Sequences tokens(const F& f) {
     return {.offsets = f.context.segments.offsets, .count = f.context.segments.count};
   }
   template <class F, class Rule>
   static void run(const F& f, const Rule& rule) {
-    each_cell(detail::stream_of(f), f.context.segments.count, F::out_shape.cols, rule);
+    gpu::each_cell(gpu::stream_of(f), f.context.segments.count, F::out_shape.cols, rule);
   }
 };
 
@@ -236,9 +235,9 @@ struct kernels<Cuda<p>, "rotary"> : op<"rotary"> {
   template <Write mode, class F, class S>
   static void turn(const F& f, double direction, const S* from, S* to) {
     constexpr Index heads = op<"rotary">::heads_in(F::attributes), width = F::out_shape.cols / heads;
-    each_cell(detail::stream_of(f), f.rows(), width / 2,
-              detail::Rotate<mode, S>{detail::sequences_of(f), f.context.gpu->past(), heads, width, direction,
-                                      one<1>(f), from, to});
+    gpu::each_cell(gpu::stream_of(f), f.rows(), width / 2,
+                   gpu::Rotate<mode, S>{gpu::sequences_of(f), f.context.gpu->past(), heads, width, direction,
+                                        gpu::one<1>(f), from, to});
   }
 };
 

@@ -10,7 +10,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 /// to_s = the sum of from_t, or their mean. Cells are (sequences, cols).
 ///
@@ -24,7 +24,7 @@ struct SumOfSequence {
   __device__ void operator()(Index number, Index col) const {
     const auto sequence = sequences[number];
     S total = 0;
-    const Index tokens = sequence.end - sequence.begin, together = rows_of_part(tokens);
+    const Index tokens = sequence.end - sequence.begin, together = detail::rows_of_part(tokens);
     for (Index first = sequence.begin; first < sequence.end; first += together) {
       S part = 0;
       for (Index t = first; t < first + together && t < sequence.end; ++t) part += from[t * cols + col];
@@ -50,30 +50,30 @@ struct RepeatOverSequence {
 
 template <Write mode, class F, class S>
 void sum_of_sequence(const F& f, const S* from, S* to) {
-  constexpr bool mean = sequence_op::is_mean(F::attributes);
+  constexpr bool mean = detail::sequence_op::is_mean(F::attributes);
   const Sequences sequences{.offsets = f.context.segments.offsets, .count = f.context.segments.count};
   each_cell(stream_of(f), sequences.count, F::out_shape.cols,
             SumOfSequence<mode, mean, S>{sequences, F::out_shape.cols, from, to});
 }
 template <Write mode, class F, class S>
 void repeat_over_sequence(const F& f, const S* from, S* to) {
-  constexpr bool mean = sequence_op::is_mean(F::attributes);
+  constexpr bool mean = detail::sequence_op::is_mean(F::attributes);
   const Sequences sequences{.offsets = f.context.segments.offsets, .count = f.context.segments.count};
   each_cell(stream_of(f), f.context.rows[static_cast<int>(Axis::tokens)], F::out_shape.cols,
             RepeatOverSequence<mode, mean, S>{sequences, F::out_shape.cols, from, to});
 }
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "sum_of_sequence"> : op<"sum_of_sequence"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    detail::sum_of_sequence<Write::store>(f, f.template in<0>(), f.out());
+    gpu::sum_of_sequence<Write::store>(f, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    detail::repeat_over_sequence<F::template write<0>>(f, f.out_grad(), f.template grad<0>());
+    gpu::repeat_over_sequence<F::template write<0>>(f, f.out_grad(), f.template grad<0>());
   }
 };
 
@@ -81,11 +81,11 @@ template <Precision p>
 struct kernels<Cuda<p>, "repeat_over_sequence"> : op<"repeat_over_sequence"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    detail::repeat_over_sequence<Write::store>(f, f.template in<0>(), f.out());
+    gpu::repeat_over_sequence<Write::store>(f, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    detail::sum_of_sequence<F::template write<0>>(f, f.out_grad(), f.template grad<0>());
+    gpu::sum_of_sequence<F::template write<0>>(f, f.out_grad(), f.template grad<0>());
   }
 };
 

@@ -22,12 +22,10 @@
 #include <simplx/ops/elementwise.hpp>
 #include <simplx/ops/matmul.hpp>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// The column of the weight that a product begins with; it has as many as the result.
 constexpr Index first_column(Attributes product) { return product.integers[1]; }
-
-namespace detail {
 
 /// Whether a node is x W, with W a parameter.
 constexpr bool is_linear(const Node* node) {
@@ -71,7 +69,7 @@ struct Sliceable {
 /// Makes the change wherever it can be made.
 constexpr void slice_products(Node* root) {
   if (root->kind == Kind::error) return;
-  const Chain chain = chain_of(root);
+  const detail::Chain chain = detail::chain_of(root);
   for (Node* y = chain.head; y; y = y->link) {
     const Sliceable found(y);
     if (!found.product) continue;
@@ -81,13 +79,11 @@ constexpr void slice_products(Node* root) {
     });
     if (!sliced) continue;
     each_user(y, [&](Node* slice) {
-      const auto [begin, count] = slice_in(slice->attributes);
+      const auto [begin, count] = detail::slice_in(slice->attributes);
       redirect(slice, found.columns(begin, count), [](const Node*) { return true; });
     });
   }
-  unnumber(chain);
+  detail::unnumber(chain);
 }
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -14,7 +14,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 /// Threads for a row that is read several times.
 template <Index cols>
@@ -62,37 +62,36 @@ struct ScaleRow {
   }
 };
 
-}  // namespace detail
-
 /// y = softmax(x) or its logarithm, over columns; log sum exp of each row too unless it is null.
 ///
 /// Shapes  x, y (rows, cols); log_sum_exp (rows)
 template <class S, Index cols, bool logarithm = false>
 void softmax(cudaStream_t stream, const S* x, S* y, S* log_sum_exp, Index rows) {
-  constexpr int threads = detail::row_threads<cols>;
-  launch(stream, detail::softmax_kernel<S, threads, logarithm>, blocks_for(rows, 1), threads, x, y, log_sum_exp, cols);
+  constexpr int threads = row_threads<cols>;
+  launch(stream, softmax_kernel<S, threads, logarithm>, blocks_for(rows, 1), threads, x, y, log_sum_exp, cols);
 }
 
 /// dx from y, the result.
 template <class S, Index cols, bool logarithm, Write mode>
 void softmax_backward(cudaStream_t stream, const S* y, const S* dy, S* dx, Index rows) {
-  constexpr int threads = detail::row_threads<cols>;
-  launch(stream, detail::softmax_backward_kernel<S, threads, logarithm, mode>, blocks_for(rows, 1), threads, y, dy, dx,
-         cols);
+  constexpr int threads = row_threads<cols>;
+  launch(stream, softmax_backward_kernel<S, threads, logarithm, mode>, blocks_for(rows, 1), threads, y, dy, dx, cols);
 }
+
+}  // namespace gpu
 
 template <Precision p>
 struct kernels<Cuda<p>, "softmax"> : op<"softmax"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     using S = typename F::Scalar;
-    softmax<S, F::out_shape.cols>(detail::stream_of(f), f.template in<0>(), f.out(), static_cast<S*>(nullptr),
-                                  f.rows());
+    gpu::softmax<S, F::out_shape.cols>(gpu::stream_of(f), f.template in<0>(), f.out(), static_cast<S*>(nullptr),
+                                       f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    softmax_backward<typename F::Scalar, F::out_shape.cols, false, F::template write<0>>(
-        detail::stream_of(f), f.out(), f.out_grad(), f.template grad<0>(), f.rows());
+    gpu::softmax_backward<typename F::Scalar, F::out_shape.cols, false, F::template write<0>>(
+        gpu::stream_of(f), f.out(), f.out_grad(), f.template grad<0>(), f.rows());
   }
 };
 
@@ -101,13 +100,13 @@ struct kernels<Cuda<p>, "log_softmax"> : op<"log_softmax"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     using S = typename F::Scalar;
-    softmax<S, F::out_shape.cols, true>(detail::stream_of(f), f.template in<0>(), f.out(), static_cast<S*>(nullptr),
-                                        f.rows());
+    gpu::softmax<S, F::out_shape.cols, true>(gpu::stream_of(f), f.template in<0>(), f.out(), static_cast<S*>(nullptr),
+                                             f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    softmax_backward<typename F::Scalar, F::out_shape.cols, true, F::template write<0>>(
-        detail::stream_of(f), f.out(), f.out_grad(), f.template grad<0>(), f.rows());
+    gpu::softmax_backward<typename F::Scalar, F::out_shape.cols, true, F::template write<0>>(
+        gpu::stream_of(f), f.out(), f.out_grad(), f.template grad<0>(), f.rows());
   }
 };
 
@@ -115,14 +114,14 @@ template <Precision p>
 struct kernels<Cuda<p>, "log_sum_exp"> : op<"log_sum_exp"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    softmax<typename F::Scalar, F::template shape<0>.cols>(detail::stream_of(f), f.template in<0>(), f.saved(),
-                                                           f.out(), f.rows());
+    gpu::softmax<typename F::Scalar, F::template shape<0>.cols>(gpu::stream_of(f), f.template in<0>(), f.saved(),
+                                                                f.out(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
     constexpr Index cols = F::template shape<0>.cols;
-    using Rule = detail::ScaleRow<F::template write<0>, typename F::Scalar>;
-    each_cell(detail::stream_of(f), f.rows(), cols, Rule{f.saved(), f.out_grad(), cols, f.template grad<0>()});
+    using Rule = gpu::ScaleRow<F::template write<0>, typename F::Scalar>;
+    gpu::each_cell(gpu::stream_of(f), f.rows(), cols, Rule{f.saved(), f.out_grad(), cols, f.template grad<0>()});
   }
 };
 

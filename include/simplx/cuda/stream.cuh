@@ -44,8 +44,8 @@ class Stream<model, Cuda<precision>> {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        arena_(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(chunk_)), rows_of(chunk_), Seeds::none),
-        stores_(Run::table.all().per_token * round_up(capacity_, step_tile)),
+        arena_(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(chunk_)), rows_of(chunk_), detail::Seeds::none),
+        stores_(Run::table.all().per_token * round_up(capacity_, gpu::step_tile)),
         once_(Run::table.all().once),
         scratch_(Run::scratch(chunk_, capacity_)),
         tokens_(chunk_),
@@ -77,9 +77,8 @@ class Stream<model, Cuda<precision>> {
   /// Cost    a copy from the device
   std::span<const S> logits() {
     all_.resize(static_cast<std::size_t>(rows_ * Net::vocab()));
-    simplx::check(cudaMemcpyAsync(all_.data(), results_, all_.size() * sizeof(S), cudaMemcpyDeviceToHost,
-                                  gpu_.stream()),
-                  "the logits were not copied");
+    gpu::check(cudaMemcpyAsync(all_.data(), results_, all_.size() * sizeof(S), cudaMemcpyDeviceToHost, gpu_.stream()),
+               "the logits were not copied");
     gpu_.synchronize();
     return all_;
   }
@@ -130,13 +129,13 @@ class Stream<model, Cuda<precision>> {
       repeated_->run(gpu_.stream(), {rows_, chunk, context.parameters, context.constants}, [&] {
         tokens_.send(stream, rows_);
         gpu_.send_past();
-        Run::forward(context, StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, step_tile),
-                                              scratch_.data()},
-                     chunk);
+        Run::forward(
+            context,
+            StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, gpu::step_tile), scratch_.data()}, chunk);
         if (chunk == detail::Chunk::between) return;
-        simplx::check(cudaMemcpyAsync(last_.span().data(), results_ + (rows_ - 1) * Net::vocab(),
-                                      last_.span().size_bytes(), cudaMemcpyDeviceToHost, stream),
-                      "the logits were not copied");
+        gpu::check(cudaMemcpyAsync(last_.span().data(), results_ + (rows_ - 1) * Net::vocab(),
+                                   last_.span().size_bytes(), cudaMemcpyDeviceToHost, stream),
+                   "the logits were not copied");
       });
     } catch (...) {
       gpu_.synchronize();  // what is pinned may still be read
@@ -150,14 +149,14 @@ class Stream<model, Cuda<precision>> {
   Net& net_;
   Index capacity_, chunk_, size_ = 0, rows_ = 0;
   Gpu gpu_;
-  Arena<S, DeviceBuffer<S>> arena_;
+  detail::Arena<S, DeviceBuffer<S>> arena_;
   DeviceBuffer<S> stores_, once_, scratch_;
-  Upload<std::int32_t> tokens_;
-  Upload<Index> offsets_;
+  gpu::Upload<std::int32_t> tokens_;
+  gpu::Upload<Index> offsets_;
   const S* results_ = nullptr;  ///< logits of the last chunk, on the device
-  PinnedBuffer<S> last_;
+  gpu::PinnedBuffer<S> last_;
   std::vector<S> all_;
-  std::unique_ptr<Repeated<Work>> repeated_ = std::make_unique<Repeated<Work>>();  // elsewhere: a stream may move
+  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();  // a stream may move
 };
 
 }  // namespace simplx

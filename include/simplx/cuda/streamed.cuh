@@ -15,7 +15,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
+namespace gpu {
 
 /// A column of shift(x, by): row t lies in the ring where row t - by lay before.
 template <class S>
@@ -47,7 +47,7 @@ struct GoOnSumming {
   }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
 struct streamed_on<Cuda<p>, "shift"> : streamed<"shift"> {
@@ -57,9 +57,9 @@ struct streamed_on<Cuda<p>, "shift"> : streamed<"shift"> {
     if constexpr (by == 0) {
       kernels<Cuda<p>, "shift">::forward(backend, f);
     } else {
-      each_cell(detail::stream_of(f), 1, cols,
-                detail::TurnRing<S>{f.context.gpu->past(), f.rows(), by, cols, f.template in<0>(), memory.once,
-                                    f.out()});
+      gpu::each_cell(
+          gpu::stream_of(f), 1, cols,
+          gpu::TurnRing<S>{f.context.gpu->past(), f.rows(), by, cols, f.template in<0>(), memory.once, f.out()});
     }
   }
 };
@@ -69,17 +69,17 @@ struct streamed_on<Cuda<p>, "cumulative_sum"> : streamed<"cumulative_sum"> {
   template <class F, class S = typename F::Scalar>
   static void forward(Cuda<p>, const F& f, const StreamMemory<S>& memory) {
     constexpr Index cols = F::out_shape.cols;
-    each_cell(detail::stream_of(f), 1, cols,
-              detail::GoOnSumming<S>{f.rows(), cols, f.template in<0>(), memory.once, f.out()});
+    gpu::each_cell(gpu::stream_of(f), 1, cols,
+                   gpu::GoOnSumming<S>{f.rows(), cols, f.template in<0>(), memory.once, f.out()});
   }
 };
 
-namespace detail {
+namespace gpu {
 
 template <Precision p, AttentionMatrix matrix>
-struct attention_streamed_on_device : streamed_attention<matrix> {
-  using Op = attention_op<matrix>;
-  using Host = streamed_attention<matrix>;
+struct attention_streamed_on_device : detail::streamed_attention<matrix> {
+  using Op = detail::attention_op<matrix>;
+  using Host = detail::streamed_attention<matrix>;
   template <class F>
   using Stored = std::conditional_t<p == Precision::bfloat16, __nv_bfloat16, typename F::Scalar>;
   template <class F>
@@ -108,14 +108,14 @@ struct attention_streamed_on_device : streamed_attention<matrix> {
   }
 };
 
-}  // namespace detail
+}  // namespace gpu
 
 template <Precision p>
-struct streamed_on<Cuda<p>, "softmax_attention"> : detail::attention_streamed_on_device<p, AttentionMatrix::softmax> {};
+struct streamed_on<Cuda<p>, "softmax_attention"> : gpu::attention_streamed_on_device<p, AttentionMatrix::softmax> {};
 template <Precision p>
-struct streamed_on<Cuda<p>, "skip_init_attention">
-    : detail::attention_streamed_on_device<p, AttentionMatrix::skip_init> {};
+struct streamed_on<Cuda<p>, "skip_init_attention"> : gpu::attention_streamed_on_device<p, AttentionMatrix::skip_init> {
+};
 template <Precision p>
-struct streamed_on<Cuda<p>, "shaped_attention"> : detail::attention_streamed_on_device<p, AttentionMatrix::shaped> {};
+struct streamed_on<Cuda<p>, "shaped_attention"> : gpu::attention_streamed_on_device<p, AttentionMatrix::shaped> {};
 
 }  // namespace simplx

@@ -21,9 +21,7 @@
 #include <numeric>
 #include <type_traits>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Two neighbours, the first one in the lower half: a register of a fragment.
 using BfloatPair = std::uint32_t;
@@ -325,6 +323,4 @@ struct TensorCores {
   }
 };
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

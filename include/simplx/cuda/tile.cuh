@@ -16,9 +16,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Four neighbours of a row: what one load of shared memory brings.
 template <class S>
@@ -264,6 +262,4 @@ __device__ __forceinline__ void each_tile(int begin, int end, int step, const Fi
   if constexpr (places == 2) __syncthreads();  // before whoever loads next
 }
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -36,10 +36,10 @@ class Trainer<model, Cuda<precision>> {
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = GraphOn<TrainedRoot<model>, Backend>;
+  using G = gpu::GraphOn<gpu::TrainedRoot<model>, Backend>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static constexpr bool gathers = LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone
+  static constexpr bool gathers = gpu::LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone
   static_assert(Model::template is_trainable<gathers>());
   static_assert(Model::takes_sequences_together());
 
@@ -199,7 +199,7 @@ class Trainer<model, Cuda<precision>> {
   double loss(const TokenBatch& batch) {
     check(batch);
     const Context<S> context = forward(batch);
-    sum_losses(stream(), context.outputs[0], batch_.labels(), rows(context), evaluated_loss_.data());
+    gpu::sum_losses(stream(), context.outputs[0], batch_.labels(), rows(context), evaluated_loss_.data());
     evaluated_loss_.fetch(stream());
     synchronize();
     return evaluated_loss_.host()[0] / static_cast<double>(std::max<Index>(labelled(batch), 1));
@@ -214,11 +214,11 @@ class Trainer<model, Cuda<precision>> {
     const S* place = Address<G>::template value<node>(context);
     const auto fetch = [&](auto& to) {
       to.resize(static_cast<std::size_t>(rows(context) * vocab()));
-      simplx::check(cudaMemcpyAsync(to.data(), place, sizeof to[0] * to.size(), cudaMemcpyDeviceToHost, stream()),
-                    "the logits were not copied");
+      gpu::check(cudaMemcpyAsync(to.data(), place, sizeof to[0] * to.size(), cudaMemcpyDeviceToHost, stream()),
+                 "the logits were not copied");
       synchronize();
     };
-    if constexpr (stores_bfloat16<Backend, G, node>) {
+    if constexpr (gpu::stores_bfloat16<Backend, G, node>) {
       std::vector<__nv_bfloat16> rounded;
       fetch(rounded);
       logits_.assign(rounded.begin(), rounded.end());
@@ -234,7 +234,7 @@ class Trainer<model, Cuda<precision>> {
   static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
-  static constexpr int gathered_input = G::input_number(LabelledRoot<model>::rows);  ///< or -1
+  static constexpr int gathered_input = G::input_number(gpu::LabelledRoot<model>::rows);  ///< or -1
   static constexpr Axis labelled_axis() {
     if constexpr (gathers) {
       return Axis::tokens;
@@ -330,11 +330,11 @@ class Trainer<model, Cuda<precision>> {
   }
   void add_gradient(const Context<S>& context) {
     send();
-    seed_losses(stream(), context.output_gradients[0], batch_.labels(), rows(context), scale_.data());
+    gpu::seed_losses(stream(), context.output_gradients[0], batch_.labels(), rows(context), scale_.data());
     Run::forward(context);
     Run::backward(context);
-    sum_losses<Write::accumulate>(stream(), context.outputs[0], batch_.labels(), rows(context),
-                                  updates_.totals().data());
+    gpu::sum_losses<Write::accumulate>(stream(), context.outputs[0], batch_.labels(), rows(context),
+                                       updates_.totals().data());
   }
 
   template <class Optimiser>
@@ -389,18 +389,18 @@ class Trainer<model, Cuda<precision>> {
   TrainerOptions options_;
   Gpu gpu_;
   TensorList tensors_;
-  DeviceParameters<S, Backend::rounds_values> parameters_;
-  Mirrored<S> constants_;
-  DeviceUpdates<S> updates_;
+  gpu::DeviceParameters<S, Backend::rounds_values> parameters_;
+  gpu::Mirrored<S> constants_;
+  gpu::DeviceUpdates<S> updates_;
   DeviceBuffer<S> gradient_;
-  Arena<S, DeviceBuffer<S>> arena_;
-  BatchUpload batch_;
-  Upload<S> scale_;  ///< of a loss: one over the labels of the step
-  Download<double> evaluated_loss_;
+  detail::Arena<S, DeviceBuffer<S>> arena_;
+  gpu::BatchUpload batch_;
+  gpu::Upload<S> scale_;  ///< of a loss: one over the labels of the step
+  gpu::Download<double> evaluated_loss_;
   bool sending_ = false;  ///< what was laid out for the device may not have arrived
   std::vector<S> logits_;
   StepParts parts_;
-  Repeated<Work> repeated_;
+  gpu::Repeated<Work> repeated_;
 };
 
 }  // namespace simplx

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// Elements [begin, end) of the flat buffers, whose next state `by` gives; their chunks are those from first_chunk on.
 template <class Step>
@@ -37,8 +37,6 @@ using UpdateSegmentOf = UpdateSegment<decltype(std::declval<const Optimiser&>().
 
 /// Squares of the gradient are summed in so many parts.
 SIMPLX_HD constexpr int squared_norm_parts(Index chunks) { return static_cast<int>(chunks < 512 ? chunks : 512); }
-
-namespace detail {
 
 inline constexpr int update_threads = 256, update_each = 8, update_chunk = update_threads * update_each;
 inline constexpr unsigned update_blocks = 4096;
@@ -119,8 +117,6 @@ Index chunks_of(const UpdateSegment<Step>& segment) {
   return blocks_for(segment.end - begin_of_chunks(segment), update_chunk);
 }
 
-}  // namespace detail
-
 /// The table of step `step`, counted from 1, of what groups of parameters are trained with; it is copied to the device
 /// for each step. `segments` is memory for as many of them as there are runs. Returns their chunks.
 template <class S, class Optimiser>
@@ -128,10 +124,10 @@ Index update_segments(const std::vector<SettingsRun>& runs, const Optimiser& opt
                       UpdateSegmentOf<S, Optimiser>* segments) {
   Index chunks = 0;
   for (const SettingsRun& run : runs) {
-    chunks += detail::chunks_of(*std::construct_at(
-        segments++, UpdateSegmentOf<S, Optimiser>{run.begin, run.end, chunks,
-                                                  optimiser.with(run.settings).template at<S>(step),
-                                                  run.settings.frozen(), step == 1}));
+    chunks += chunks_of(*std::construct_at(
+        segments++,
+        UpdateSegmentOf<S, Optimiser>{run.begin, run.end, chunks, optimiser.with(run.settings).template at<S>(step),
+                                      run.settings.frozen(), step == 1}));
   }
   return chunks;
 }
@@ -142,8 +138,8 @@ Index update_segments(const std::vector<SettingsRun>& runs, const Optimiser& opt
 template <class Step, class S>
 void squared_norm(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks, const S* gradients,
                   double* parts) {
-  launch(stream, detail::squared_norm_kernel<Step, S>, static_cast<unsigned>(squared_norm_parts(chunks)),
-         detail::update_threads, segments, count, chunks, gradients, parts);
+  launch(stream, squared_norm_kernel<Step, S>, static_cast<unsigned>(squared_norm_parts(chunks)), update_threads,
+         segments, count, chunks, gradients, parts);
 }
 
 /// One step of all segments, the gradient clipped to `limit` (0: not), then cleared; nothing unless norm and loss are
@@ -156,10 +152,9 @@ template <class Step, class S>
 void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks,
             const UpdateBuffers<S>& buffers, __nv_bfloat16* rounded, const double* parts, double limit,
             const double* loss, double* norm) {
-  const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
-  const auto kernel = rounded ? detail::update_kernel<true, Step, S> : detail::update_kernel<false, Step, S>;
-  launch(stream, kernel, blocks, detail::update_threads, segments, count, chunks, buffers, rounded, parts, limit, loss,
-         norm);
+  const auto blocks = static_cast<unsigned>(chunks < update_blocks ? chunks : update_blocks);
+  const auto kernel = rounded ? update_kernel<true, Step, S> : update_kernel<false, Step, S>;
+  launch(stream, kernel, blocks, update_threads, segments, count, chunks, buffers, rounded, parts, limit, loss, norm);
 }
 
-}  // namespace simplx
+}  // namespace simplx::gpu

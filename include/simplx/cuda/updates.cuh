@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// A step of an optimiser that was laid out.
 template <class S, class Segment>
@@ -82,8 +82,8 @@ class DeviceUpdates {
     const auto count = static_cast<int>(runs_.size());
     table_.send(stream, count * static_cast<Index>(sizeof(Segment)));
     squared_norm(stream, segments, count, update.chunks, update.buffers.gradients, norm_parts_.data());
-    simplx::update(stream, segments, count, update.chunks, update.buffers, update.rounded, norm_parts_.data(), clip_,
-                   totals_.data(), totals_.data() + 1);
+    gpu::update(stream, segments, count, update.chunks, update.buffers, update.rounded, norm_parts_.data(), clip_,
+                totals_.data(), totals_.data() + 1);
     totals_.fetch(stream);
     clear_loss(stream);
   }
@@ -98,16 +98,15 @@ class DeviceUpdates {
   void clear_loss(const GpuStream& stream) { totals_.fill_with_zero(stream); }
   /// A loss that is not finite, as someone else has seen: nothing is updated then.
   void spoil_loss(const GpuStream& stream) {
-    simplx::check(cudaMemsetAsync(totals_.data(), 0xff, sizeof(double), stream), "the loss was not set");  // NaN
+    gpu::check(cudaMemsetAsync(totals_.data(), 0xff, sizeof(double), stream), "the loss was not set");  // NaN
   }
 
   /// The first tensor whose gradient is not finite, or what else is not; a copy of the gradient to the host.
   std::string first_broken_gradient(const std::vector<TensorInfo>& tensors, const GpuStream& stream,
                                     const S* on_device, double loss) const {
     std::vector<S> gradient(static_cast<std::size_t>(first_moment_.size()));
-    simplx::check(cudaMemcpyAsync(gradient.data(), on_device, gradient.size() * sizeof(S), cudaMemcpyDeviceToHost,
-                                  stream),
-                  "the gradient was not copied");
+    gpu::check(cudaMemcpyAsync(gradient.data(), on_device, gradient.size() * sizeof(S), cudaMemcpyDeviceToHost, stream),
+               "the gradient was not copied");
     stream.synchronize();
     each_run(runs_, 0, first_moment_.size(), [&](Index begin, Index end, const ParameterSettings& settings) {
       if (settings.frozen()) std::fill(gradient.begin() + begin, gradient.begin() + end, S(0));
@@ -136,4 +135,4 @@ class DeviceUpdates {
   StepCount count_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -19,7 +19,7 @@
 
 #include <memory>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// So many elements of the host that devices copy without its help; not initialised.
 template <class T>
@@ -89,4 +89,4 @@ class Download {
   DeviceBuffer<T> device_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -21,9 +21,7 @@
 
 #include <simplx/cuda/tensor_cores.cuh>
 
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
+namespace simplx::inline SIMPLX_TARGET::gpu {
 
 /// What an instruction is told of a matrix in shared memory, 64 columns of bfloat16 a line of 128 bytes: where it
 /// begins, and the bytes from one 64 columns to the next. Eight lines begin on 1024 bytes; sixteen bytes c of line r of
@@ -236,6 +234,4 @@ using BFloat16Cores = Warpgroups;
 using BFloat16Cores = TensorCores<>;
 #endif
 
-}  // namespace detail
-
-}  // namespace simplx
+}  // namespace simplx::gpu

@@ -132,7 +132,7 @@ class DividedLoss {
   using Run = Execute<G, Backend>;
 
   /// The loss; `all` has the rows, inputs, parameters and buffers of everything that was given.
-  double value(Team& team, const Context<S>& all) {
+  double value(cpu::Team& team, const Context<S>& all) {
     divide(team, all);
     team.run([&](int member) {
       for (Index p = member; p < parts(); p += team.size()) forward(all, p, member);
@@ -140,7 +140,7 @@ class DividedLoss {
     return loss();
   }
   /// The same, and its gradient in `all.gradients`.
-  double value_and_grad(Team& team, const Context<S>& all) {
+  double value_and_grad(cpu::Team& team, const Context<S>& all) {
     divide(team, all);
     const Index share = round_up((G::layout.parameters + team.size() - 1) / team.size(), alignment);
     const auto begin_of = [&](int member) { return std::min(member * share, G::layout.parameters); };
@@ -183,7 +183,7 @@ class DividedLoss {
   Index parts() const { return std::ssize(begins_) - 1; }
   /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them. Of
   /// what has no rows all is one part: what a mean or a sum over none is, the graph says.
-  void divide(const Team& team, const Context<S>& all) {
+  void divide(const cpu::Team& team, const Context<S>& all) {
     begins_.clear();
     if (rows_divided(all) == 0) {
       begins_.push_back(0);
@@ -209,9 +209,9 @@ class DividedLoss {
     return rows;
   }
   /// Makes what holds the largest part, and the largest so far, unless there is room.
-  void make_room(const Team& team, const Context<S>& all) {
+  void make_room(const cpu::Team& team, const Context<S>& all) {
     turns_.make_room(parts());
-    if (losses_.size() < parts()) losses_ = Buffer<double>(parts());
+    if (losses_.size() < parts()) losses_ = cpu::Buffer<double>(parts());
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
@@ -260,7 +260,7 @@ class DividedLoss {
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
   std::vector<MicroBatchWorkspace<G, Backend>> members_;
-  Buffer<double> losses_;
+  cpu::Buffer<double> losses_;
   Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };

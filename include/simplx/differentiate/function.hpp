@@ -68,7 +68,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
       const Index needed = (shape<node>.is_fixed() ? shape<node>.rows : size.rows) * shape<node>.cols;
-      Buffer<T> larger(buffer.size() < needed ? needed : 0);  // memory may be short: that, too, before anything changes
+      cpu::Buffer<T> larger(buffer.size() < needed ? needed : 0);  // before anything changes: memory may be short
       const Index rows = take_rows(node, size, detail::Holder::function);
       if (larger.size() != 0) buffer = std::move(larger);
       detail::assign<shape<node>>(object, rows, buffer.data());

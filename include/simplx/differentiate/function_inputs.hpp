@@ -121,8 +121,8 @@ class FunctionInputs {
 
   GraphView graph_;
   TensorList tensors_;
-  Buffer<S> inputs_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
+  cpu::Buffer<S> inputs_[max_inputs];
+  cpu::Buffer<std::int32_t> indices_[max_inputs];
   const void* pointers_[max_inputs]{};  ///< to what was given
   Holder holder_[max_inputs]{};
   bool changed_[max_inputs]{};  ///< given anew since whoever evaluates has looked

@@ -61,7 +61,7 @@ class FunctionMemory : public FunctionInputs<S> {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
       const Index size = Inputs::size_of(i);
-      if (input_gradients_[number].size() < size) input_gradients_[number] = Buffer<S>(size);
+      if (input_gradients_[number].size() < size) input_gradients_[number] = cpu::Buffer<S>(size);
       context_.input_gradients[number] = input_gradients_[number].data();
     }
     Inputs::stale_ = false;
@@ -97,8 +97,8 @@ class FunctionMemory : public FunctionInputs<S> {
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
 
   Index (*scratch_)(const Rows&);
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  Buffer<S> input_gradients_[max_inputs];
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> input_gradients_[max_inputs];
   std::optional<Arena<S>> arena_;
 };
 
@@ -126,7 +126,7 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
     Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
   }
   /// For threads that share the evaluation.
-  Context<typename Backend::Scalar> given(Team& team) {
+  Context<typename Backend::Scalar> given(cpu::Team& team) {
     const auto all = Memory::given();
     team.run([&](int member) {
       Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());

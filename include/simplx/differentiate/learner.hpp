@@ -56,7 +56,7 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   LearnerUpdates(const std::vector<TensorInfo>& tensors, Index elements, const TrainerOptions& options)
       : Base(tensors, elements, options), team_(options.threads) {}
 
-  Team& team() { return team_; }
+  cpu::Team& team() { return team_; }
   template <class Optimiser, class Trained>
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
@@ -64,7 +64,7 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   }
 
  private:
-  Team team_;
+  cpu::Team team_;
 };
 
 /// Who evaluates a loss that is not divided: the function itself, as everything on a GPU.

@@ -189,12 +189,12 @@ class Inference : public detail::LogitsModel<model> {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }
-    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, Seeds::none);
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, detail::Seeds::none);
   }
 
-  Team team_;
+  cpu::Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<S> results_;
   Index offsets_[2] = {0, 0};

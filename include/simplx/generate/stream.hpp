@@ -20,7 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
   constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
-  return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+  return (all.per_token * round_up(context, cpu::token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
 /// A model token by token: logits of the next token, without evaluating anew what came before.
@@ -46,7 +46,7 @@ class Stream {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        workspace_(Rows{.tokens = chunk_}, Seeds::none),
+        workspace_(Rows{.tokens = chunk_}, detail::Seeds::none),
         remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
         scratch_(Run::scratch(chunk_, context)) {}
 
@@ -90,7 +90,7 @@ class Stream {
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
     context.past = size_;
     context.inputs[0] = tokens.data();
-    const Index capacity = round_up(capacity_, token_block<S>);
+    const Index capacity = round_up(capacity_, cpu::token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
     Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, chunk);
     size_ += rows;
@@ -99,8 +99,8 @@ class Stream {
 
   Net& net_;
   Index capacity_, chunk_, size_ = 0;
-  Workspace<G, Backend> workspace_;
-  Buffer<S> remembered_, scratch_;
+  detail::Workspace<G, Backend> workspace_;
+  cpu::Buffer<S> remembered_, scratch_;
   Index offsets_[2] = {0, 0};
   std::span<const S> logits_;
 };

@@ -67,19 +67,19 @@ struct streamed_attention : by_row {
       .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
-    return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
+    return cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
   }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
-    AttentionPast<S> past{memory.stores, memory.stores, memory.once};
+    cpu::AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
       constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
       past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
     } else {
       past.values += stored_keys<F> * memory.capacity;
     }
-    attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+    cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
         frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
   }
 };

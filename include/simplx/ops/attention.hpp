@@ -83,9 +83,9 @@ struct attention_op : kernel_op {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     if constexpr (Backend::by_vectors) {
-      return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
+      return cpu::attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
-      return attention_reference_scratch(rows.longest());
+      return cpu::attention_reference_scratch(rows.longest());
     }
   }
   template <class F>
@@ -115,9 +115,9 @@ struct attention_op : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
     if constexpr (Cpu<S, path>::by_vectors) {
-      attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+      cpu::attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     } else {
-      attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+      cpu::attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     }
   }
 
@@ -125,11 +125,11 @@ struct attention_op : kernel_op {
   static void backward(Cpu<S, path>, const F& f) {
     constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
     if constexpr (Cpu<S, path>::by_vectors) {
-      attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
-                                              f.scratch());
+      cpu::attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(),
+                                                   gradients(f), f.scratch());
     } else {
-      attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(), gradients(f),
-                                   f.scratch());
+      cpu::attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(),
+                                        gradients(f), f.scratch());
     }
   }
 };

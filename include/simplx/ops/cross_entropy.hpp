@@ -61,12 +61,12 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (std::is_floating_point_v<S>) {
           if (smoothing(frame) == S(0)) return;  // a logit may be -inf
         }
-        loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
     };
     if constexpr (path == Path::reference) {
       for (Index row = 0; row < frame.rows(); ++row) {
-        const ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
+        const cpu::ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
         const S highest = of_row.maxCoeff();
         finish(row, highest, log(S((of_row.array() - highest).exp().sum())));
       }
@@ -89,9 +89,9 @@ struct op<"cross_entropy"> : kernel_op {
         continue;
       }
       const S scale = dloss[row], highest = saved[2 * row], log_sum = saved[2 * row + 1];
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> below = load<V>(logits + c) - splat<V>(highest);
-        const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
+      cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> below = load<V>(logits + c) - splat<V>(highest);
+        const cpu::Register<V> probability = exp(cpu::Register<V>(below - splat<V>(log_sum)));
         put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));

@@ -50,7 +50,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
-      return packed_room(classes, table.cols) + packed_room(table.cols, classes);
+      return cpu::packed_room(classes, table.cols) + cpu::packed_room(table.cols, classes);
     };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);
@@ -62,7 +62,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr Index together = tile(F::attributes), whole = classes / together * together;
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
-    using Product = LinearProduct<Backend, width, count, true, prepared>;
+    using Product = cpu::LinearProduct<Backend, width, count, true, prepared>;
     /// A tile in what is packed; of a table that is not prepared there is none.
     static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
     using Whole = Product<together>;
@@ -153,7 +153,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static void add_bias([[maybe_unused]] const F& frame, [[maybe_unused]] Index begin, [[maybe_unused]] S* logits) {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
@@ -205,9 +205,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
-        detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> below = load<V>(logits + c) - splat<V>(saved[2 * i]);
-          store<V>(logits + c, exp(Register<V>(below - splat<V>(saved[2 * i + 1]))) * splat<V>(dloss[row]));
+        cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> below = load<V>(logits + c) - splat<V>(saved[2 * i]);
+          store<V>(logits + c, exp(cpu::Register<V>(below - splat<V>(saved[2 * i + 1]))) * splat<V>(dloss[row]));
         });
         const Index own = rows.labels[row] - begin;
         if (own >= 0 && own < classes) logits[own] -= dloss[row];
@@ -219,7 +219,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       if constexpr (wants_bias) {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
-          detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+          cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
             put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
@@ -238,7 +238,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         if (rows.count < rows.all) std::fill_n(dx, rows.all * T::width, S(0));
       }
       rows.each([&](Index i, Index row) {
-        detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
           put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
@@ -256,7 +256,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       const S kept = before > minus_infinity<S> ? sum * exp(before - highest) : sum;
       sum = kept + detail::sum_below<classes>(logits, highest);
     } else {  // of logits that all are -inf nothing is added, of a NaN one
-      const S all = detail::sum_columns<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S all = cpu::sum_columns<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(logits + c);
       });
       if (!(all == minus_infinity<S>)) sum = all;

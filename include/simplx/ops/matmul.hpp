@@ -38,7 +38,7 @@ struct op<"matmul"> : kernel_op {
   }
   static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
+    return cpu::packed_room(w.rows, w.cols) + cpu::packed_room(w.cols, w.rows);
   }
 
   /// What a product of the graph is, as constants.
@@ -49,7 +49,7 @@ struct op<"matmul"> : kernel_op {
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
     template <class Backend>
-    using On = LinearProduct<Backend, K, N, transposed, prepared>;
+    using On = cpu::LinearProduct<Backend, K, N, transposed, prepared>;
   };
 
   template <class Backend, class F>

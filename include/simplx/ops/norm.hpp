@@ -69,21 +69,21 @@ struct op<"rms_norm"> : kernel_op {
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
     if constexpr (path == Path::reference) {
-      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
-      MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
+      const cpu::ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
+      cpu::MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
       r = (xs.rowwise().squaredNorm().array() / S(d) + (inside<F> ? epsilon : S(0))).sqrt().matrix();
       ys = ((r.array() + (inside<F> ? S(0) : epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() *
            g.row(0).array();
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
-        const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> v = load<V>(x + c);
+        const S mean_square = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> v = load<V>(x + c);
           return v * v;
         }) / S(d);
         const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
         const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           store<V>(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
         });
       }
@@ -100,8 +100,8 @@ struct op<"rms_norm"> : kernel_op {
     const Index rows = frame.rows();
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
       const S r = saved[row], q = S(1) / (r + epsilon);
-      const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> xg = load<V>(x + c) * load<V>(dy + c);
+      const S ux = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
           store<V>(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
         }
@@ -109,8 +109,8 @@ struct op<"rms_norm"> : kernel_op {
       });
       if constexpr (F::template write<0> != Write::skip) {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> u = load<V>(gain + c) * load<V>(dy + c);
           put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
@@ -147,8 +147,8 @@ struct op<"layer_norm"> : kernel_op {
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
     if constexpr (path == Path::reference) {
-      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
-      MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
+      const cpu::ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
+      cpu::MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
       kept.col(0) = xs.rowwise().mean();
       ys = xs.colwise() - kept.col(0);
       kept.col(1) = (ys.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt().inverse().matrix();
@@ -156,17 +156,17 @@ struct op<"layer_norm"> : kernel_op {
       return;
     }
     for (Index row = 0; row < rows; ++row, x += d, y += d) {
-      const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S mean = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(x + c);
       }) / S(d);
-      const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> v = load<V>(x + c) - splat<V>(mean);
+      const S variance = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
       const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
-      detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         store<V>(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
       });
     }
@@ -184,18 +184,18 @@ struct op<"layer_norm"> : kernel_op {
       const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
         return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
       };
-      const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+      const S u_along = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const cpu::Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
         if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
         if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
-      const S u_mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S u_mean = cpu::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(dy + c) * load<V>(gain + c);
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
-        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
+        cpu::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const cpu::Register<V> u = load<V>(dy + c) * load<V>(gain + c);
           put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });

@@ -104,9 +104,9 @@ struct op<"maximum"> : kernel_op {
   }
   template <Index cols, class S>
   static S largest_of_row(const S* x) {
-    if constexpr (cols < lanes<S> && takes_part<S, cols>) {
-      using Row = Part<S, cols>;
-      return largest_lane(counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
+    if constexpr (cols < lanes<S> && cpu::takes_part<S, cols>) {
+      using Row = cpu::Part<S, cols>;
+      return largest_lane(cpu::counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
     } else {
       return largest_of(x, cols);
     }
@@ -123,13 +123,13 @@ struct op<"maximum"> : kernel_op {
       for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
-      detail::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
+      cpu::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
       for (Index row = 0; row < rows; ++row) {
-        most.each([&]<class V>(Index col, Register<V>& so_far) __attribute__((always_inline)) {
+        most.each([&]<class V>(Index col, cpu::Register<V>& so_far) __attribute__((always_inline)) {
           so_far = larger(so_far, load<V>(x + row * cols + col));
         });
       }
-      most.each([&]<class V>(Index col, Register<V>& largest) __attribute__((always_inline)) {
+      most.each([&]<class V>(Index col, cpu::Register<V>& largest) __attribute__((always_inline)) {
         store<V>(y + col, largest);
       });
     }

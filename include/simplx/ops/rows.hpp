@@ -119,8 +119,8 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      detail::each_column<S, cols>([&]<class V>(Index c) {
-        Register<V> total{};
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        cpu::Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);

@@ -47,10 +47,10 @@ struct sequence_op : kernel_op {
     frame.context.segments.each([&](Index s, Index begin, Index tokens) {
       const Index end = begin + tokens, together = rows_of_part(tokens);
       const S of_token = weight<F>(tokens);
-      each_column<S, cols>([&]<class V>(Index c) {
-        Register<V> total{};
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        cpu::Register<V> total{};
         for (Index first = begin; first < end; first += together) {
-          Register<V> part{};
+          cpu::Register<V> part{};
           for (Index t = first; t < std::min(first + together, end); ++t) part += load<V>(from + t * cols + c);
           total += part;
         }
@@ -64,8 +64,8 @@ struct sequence_op : kernel_op {
     constexpr Index cols = F::out_shape.cols;
     frame.context.segments.each([&](Index s, Index begin, Index tokens) {
       const S of_token = weight<F>(tokens);
-      each_column<S, cols>([&]<class V>(Index c) {
-        const Register<V> x = load<V>(from + s * cols + c) * of_token;
+      cpu::each_column<S, cols>([&]<class V>(Index c) {
+        const cpu::Register<V> x = load<V>(from + s * cols + c) * of_token;
         for (Index t = begin; t < begin + tokens; ++t) put<mode, V>(to + t * cols + c, x);
       });
     });

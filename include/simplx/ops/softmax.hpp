@@ -19,9 +19,9 @@ namespace detail {
 /// The largest element of a row.
 template <Index cols, class S>
 S highest_of(const S* x) {
-  if constexpr (cols < lanes<S> && takes_part<S, cols>) {
-    using Row = Part<S, cols>;
-    return largest(counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
+  if constexpr (cols < lanes<S> && cpu::takes_part<S, cols>) {
+    using Row = cpu::Part<S, cols>;
+    return largest(cpu::counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
   } else if constexpr (cols < lanes<S>) {
     S highest = x[0];
     for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
@@ -38,15 +38,15 @@ S highest_of(const S* x) {
 /// where all of x is far from 0.
 template <Index cols, class S, class Visit>
 __attribute__((always_inline)) inline S sum_below(const S* x, S highest, const Visit& visit) {
-  return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-    const Register<V> e = exp(Register<V>(load<V>(x + c) - splat<V>(highest)));
+  return cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    const cpu::Register<V> e = exp(cpu::Register<V>(load<V>(x + c) - splat<V>(highest)));
     visit.template operator()<V>(c, e);
     return e;
   });
 }
 template <Index cols, class S>
 S sum_below(const S* x, S highest) {
-  return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
+  return sum_below<cols>(x, highest, []<class V>(Index, cpu::Register<V>) {});
 }
 
 /// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
@@ -55,7 +55,7 @@ inline constexpr Index rows_at_once = 64;
 /// y = f(y) for each of `count` numbers, by vectors.
 template <class S, class F>
 __attribute__((always_inline)) inline void change_each(Index count, S* y, const F& f) {
-  each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+  cpu::each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
     store(y + i, V(f(load<V>(y + i))));
   });
 }
@@ -89,32 +89,32 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     for (Index i = 0; i < count; ++i) highest[i] = highest_of<cols>(from + i * cols);
     if constexpr (cols % lanes<S> != 0 && cols < 4 * lanes<S>) {  // exponentials of narrow rows fill whole vectors
       for (Index i = 0; i < count; ++i) {
-        each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
           store<V>(to + i * cols + c, load<V>(from + i * cols + c) - splat<V>(highest[i]));
         });
       }
       change_each(count * cols, to, [](auto below) { return exp(below); });
       for (Index i = 0; i < count; ++i) {
-        total[i] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        total[i] = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
           return load<V>(to + i * cols + c);
         });
       }
     } else {
       for (Index i = 0; i < count; ++i) {
-        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, Register<V> e) {
+        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, cpu::Register<V> e) {
           store<V>(to + i * cols + c, e);
         });
       }
     }
     if constexpr (wants_log_sum) {
-      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+      cpu::each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
     }
     change_each(count, total, [](auto sum) { return S(1) / sum; });
     for (Index i = 0; i < count; ++i) {
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         store<V>(to + i * cols + c, load<V>(to + i * cols + c) * splat<V>(total[i]));
       });
     }
@@ -146,10 +146,10 @@ struct op<"softmax"> : detail::softmax_op {
     const S *y = frame.out(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S along = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(g + c) * load<V>(y + c);
       });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
@@ -169,7 +169,7 @@ struct op<"log_softmax"> : detail::softmax_op {
     S* y = frame.out();
     const auto all = [](Index) { return true; };
     detail::log_sums_below<cols>(frame.rows(), x, all, [&](Index row, S highest, S log_sum) {
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Index at = row * cols + c;
         store<V>(y + at, (load<V>(x + at) - splat<V>(highest)) - splat<V>(log_sum));
       });
@@ -181,10 +181,10 @@ struct op<"log_softmax"> : detail::softmax_op {
     const S *y = frame.out(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S total = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S total = cpu::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(g + c);
       });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
@@ -210,7 +210,7 @@ struct op<"log_sum_exp"> : kernel_op {
     const S *y = frame.saved(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+      cpu::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }

@@ -27,14 +27,14 @@ struct op<"transpose"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.out(), s.cols, s.rows) =
-        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
+    cpu::MatrixMap<S>(frame.out(), s.cols, s.rows) =
+        cpu::ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
-        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
+    cpu::MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
+        cpu::ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
   }
 };
 
@@ -58,18 +58,18 @@ struct op<"contract"> : kernel_op {
     return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
   }
   template <int k, class S, class F>
-  static ConstMatrixMap<S> matrix(const F& frame) {
+  static cpu::ConstMatrixMap<S> matrix(const F& frame) {
     return {frame.template in<k>(), frame.template rows_in<k>(), F::template shape<k>.cols};
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
+    cpu::MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
     y.setZero();
-    add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
+    cpu::add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
+    const cpu::ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
     write<0>(frame, matrix<1, S>(frame), g.transpose());
     write<1>(frame, matrix<0, S>(frame), g);
   }
@@ -79,10 +79,10 @@ struct op<"contract"> : kernel_op {
   static void write(const F& frame, const A& a, const B& b) {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
-      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
+      cpu::MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
                                            F::template shape<k>.cols);
       if constexpr (mode == Write::store) target.setZero();
-      add_product(target, a, b);
+      cpu::add_product(target, a, b);
     }
   }
 };

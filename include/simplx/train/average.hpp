@@ -108,7 +108,7 @@ class WeightAverage {
     if (in_place_) throw Error("the average is in the place of the weights", "let the guard of swap_into end first");
   }
 
-  Buffer<S> values_;
+  cpu::Buffer<S> values_;
   std::optional<double> decay_;
   long updates_ = 0;
   bool in_place_ = false;

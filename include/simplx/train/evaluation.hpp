@@ -105,9 +105,9 @@ class EvaluationMemory {
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
       const int number = graph.input[i];
       const Index size = size_of(i);
-      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
+      inputs_[number] = cpu::Buffer<S>(whole_numbers ? 0 : size);
+      input_gradients_[number] = cpu::Buffer<S>(whole_numbers ? 0 : size);
+      indices_[number] = cpu::Buffer<std::int32_t>(whole_numbers ? size : 0);
       context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
                                               : static_cast<const void*>(inputs_[number].data());
       context_.input_gradients[number] = input_gradients_[number].data();
@@ -145,12 +145,12 @@ class EvaluationMemory {
 
   GraphView graph_;
   TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
   std::vector<Index> offsets_;
   std::optional<Arena<S>> arena_;
   Context<S> context_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
+  cpu::Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  cpu::Buffer<std::int32_t> indices_[max_inputs];
 };
 
 }  // namespace detail

@@ -73,7 +73,7 @@ class FurtherSums {
   }
 
  private:
-  Buffer<S> sums_;
+  cpu::Buffer<S> sums_;
   std::vector<FurtherUse> uses_;
 };
 
@@ -104,7 +104,7 @@ class GradientSums {
   }
 
  private:
-  Buffer<S> first_;
+  cpu::Buffer<S> first_;
   FurtherSums<G, S> further_;
 };
 

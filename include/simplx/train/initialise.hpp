@@ -38,7 +38,7 @@ inline double inner_product(const double* x, const double* y, Index count) {
 inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
   const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
   std::vector<double> vectors(static_cast<std::size_t>(count * length));
-  fill_normal(key, 0, count * length, vectors.data());
+  cpu::fill_normal(key, 0, count * length, vectors.data());
   for (Index v = 0; v < count; ++v) {
     double* const x = vectors.data() + v * length;
     for (int pass = 0; pass < 2; ++pass) {
@@ -87,7 +87,8 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
     double numbers[together];
     for (Index begin = 0; begin < size; begin += together) {
       const Index count = std::min(together, size - begin);
-      (law == Law::uniform ? fill_uniform : fill_normal)(key, static_cast<std::uint64_t>(begin), count, numbers);
+      const auto fill = law == Law::uniform ? cpu::fill_uniform : cpu::fill_normal;
+      fill(key, static_cast<std::uint64_t>(begin), count, numbers);
       for (Index i = 0; i < count; ++i) {
         values[begin + i] = static_cast<S>(law == Law::uniform ? value * (2 * numbers[i] - 1) : deviation * numbers[i]);
       }

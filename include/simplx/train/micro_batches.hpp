@@ -76,12 +76,12 @@ class MicroBatches {
 
 /// The arena of one thread, for one micro-batch at a time.
 template <class G, class Backend>
-class MicroBatchWorkspace : public Workspace<G, Backend> {
+class MicroBatchWorkspace : public detail::Workspace<G, Backend> {
  public:
   using S = typename Backend::Scalar;
 
-  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+  explicit MicroBatchWorkspace(const Rows& capacity, detail::Seeds seeds = detail::Seeds::room)
+      : detail::Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
   /// For sequences first .. last of these.
   Context<S> context_of(const Segments& all, Index first, Index last) {

@@ -317,9 +317,9 @@ class Trainer {
   }
 
   TrainerOptions options_;
-  Team team_;
+  cpu::Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
   Turns turns_;

@@ -49,8 +49,8 @@ class Updates {
   /// no part of the norm. The moments begin anew when an optimiser of another kind takes over. `fold(begin, end)` is
   /// called first for each part of the gradient.
   template <class Optimiser, class Fold>
-  void step(const Optimiser& optimiser, Team& team, const std::vector<TensorInfo>& tensors, S* parameters, S* gradient,
-            StepResult& result, const Fold& fold) {
+  void step(const Optimiser& optimiser, cpu::Team& team, const std::vector<TensorInfo>& tensors, S* parameters,
+            S* gradient, StepResult& result, const Fold& fold) {
     const Index size = first_moment_.size(), chunks = norm_chunks(size);
     team.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team.size()) {
@@ -97,7 +97,7 @@ class Updates {
  private:
   double clip_;
   std::vector<SettingsRun> runs_;
-  Buffer<S> first_moment_, second_moment_;
+  cpu::Buffer<S> first_moment_, second_moment_;
   std::vector<double> chunk_norms_;
   StepCount count_;
 };

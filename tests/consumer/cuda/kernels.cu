@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: MIT
-// The one source that nvcc compiles: a sum on the GPU.
+// The one source that nvcc compiles: a sum on the GPU, in a program with names of its own.
 #include <simplx/cuda/products.cuh>
 #include <simplx/cuda/reduce.cuh>
 
 #include <vector>
 
+using namespace simplx;
+
+namespace {
+
+struct Number {};
+struct Upload {};
+
+void check(cudaError_t, const char*) {}
+void launch(Number, Upload) {}
+
+}  // namespace
+
 double sum_on_gpu(const std::vector<float>& numbers) {
-  const simplx::GpuStream stream;
-  const simplx::Products products;  // none is asked for, but cuBLASLt must start
-  simplx::DeviceBuffer<float> values(static_cast<simplx::Index>(numbers.size()));
-  simplx::DeviceBuffer<float> total(1);
+  const GpuStream stream;
+  const gpu::Products products;  // none is asked for, but cuBLASLt must start
+  DeviceBuffer<float> values(static_cast<Index>(numbers.size())), total(1);
   std::vector<float> sum(1);
   values.copy_from(numbers, stream);
-  simplx::column_sums<simplx::Write::store>(stream, values.data(), {.row = 1}, static_cast<int>(numbers.size()), 1,
-                                            total.data());
+  gpu::column_sums<Write::store>(stream, values.data(), {.row = 1}, static_cast<int>(numbers.size()), 1, total.data());
   total.copy_to(sum, stream);
   stream.synchronize();
+  launch(Number{}, Upload{});
+  check(cudaGetLastError(), "the sum was not taken");
   return sum[0];
 }
