@@ -38,19 +38,6 @@ TEST_CASE("matrices decay, rows and numbers do not; only variables want a gradie
   CHECK(v.root.node->wanted);
 }
 
-TEST_CASE("a broken rule is recorded once, where it broke, and passes through what follows") {
-  const auto model = [] {
-    Expr x = input("x", rows_of(Axis::tokens, 4));
-    Expr wrong = x * weight("w", 5, 6);
-    return relu(wrong + 1.0) * weight("u", 6, 4);
-  };
-  Built b{model()};
-  CHECK(b.root.node->kind == Kind::error);
-  CHECK(b.root.node->rule == Tag("inner widths"));
-  CHECK(b.root.node->left == 4);
-  CHECK(b.root.node->right == 5);
-}
-
 TEST_CASE("a size below 1 is a broken rule of what has it, and the one that is told of what follows") {
   const auto sizes = [](const Expr& made, Index rows, Index cols) {
     Built b{made};
@@ -63,7 +50,6 @@ TEST_CASE("a size below 1 is a broken rule of what has it, and the one that is t
   sizes(variable("x", fixed_shape(0, 2)), 0, 2);
   sizes(vector("v", 0), 1, 0);
   sizes(fixed("f", -1, 2, zeros), -1, 2);
-  sizes(refuse("frozen", weight("w", 0, 2)), 0, 2);
   Built least{weight("w", 1, 1)};
   CHECK(least.root.node->kind == Kind::parameter);
 }

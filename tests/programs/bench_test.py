@@ -45,6 +45,15 @@ for line in sys.stdin:
     print(json.dumps({"ms": [20.0] * count, "peak_gflops": about["peak_gflops"]}), flush=True)
 """
 
+# bench/run at a command of its own.
+RUNS = """
+import signal, sys
+sys.path[:0] = %r
+from bench_test import script
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+script("run").outcome(%r, None)
+"""
+
 GROWING = """#!%s
 import json, sys
 at, power = int(sys.argv[-1]), %g
@@ -154,16 +163,21 @@ def check_compare(folder):
     name, _ = compare.fastest({"one that fails": [side("failing", fails=True)], "one that runs": [ours]}, cores)
     assert name == "one that runs" and not any(map(is_alive, begun())), name
 
-    os.remove(pids)
     command = [os.path.join(BENCH, "compare"), "--rounds", "100000", "--step-binary", ours, "--rival", side("peer")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
-        deadline = time.monotonic() + 60
-        while not (os.path.exists(pids) and len(begun()) == 2) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)  # into the turns, where one side is stopped
-        program.terminate()
-        assert program.wait(60) == 143
-    assert len(begun()) == 2 and not any(map(is_alive, begun()))
+    for stopped in (command, [sys.executable, "-c", RUNS % ([os.path.dirname(__file__), BENCH], command)]):
+        os.remove(pids)
+        with subprocess.Popen(stopped, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+            deadline = time.monotonic() + 60
+            while not (os.path.exists(pids) and len(begun()) == 2) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.2)  # into the turns, where one side is stopped
+            program.terminate()
+            assert program.wait(60) == 143
+        assert len(begun()) == 2 and not any(map(is_alive, begun()))
+
+    refused = subprocess.run([os.path.join(BENCH, "compare"), "--rival", "llm.c", "--mode", "infer"],
+                             capture_output=True, text=True)
+    assert refused.returncode == 2 and "llm.c is timed in training" in refused.stderr, refused.stderr
 
     with open(os.path.join(folder, "memory"), "w", encoding="utf-8") as status:
         status.write("VmHWM:    20000 kB\n")

@@ -10,6 +10,7 @@
 /// `on_device`.
 
 #include <simplx/core/frame.hpp>
+#include <simplx/core/op.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 

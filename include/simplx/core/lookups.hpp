@@ -5,6 +5,7 @@
 /// What a graph looks up in tables, by an index or by the place in a sequence: this bounds what it may be given.
 
 #include <simplx/core/graph.hpp>
+#include <simplx/core/op.hpp>
 
 #include <array>
 #include <concepts>

@@ -309,15 +309,15 @@ template <AttentionSize size, int key_heads = size.heads, int value_heads = size
   requires(size.mask == Mask::causal)
 void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, Index context, const Operands& in,
                      const AttentionStores<T>& stores, Out* out, S* parts) {
-    using Size = Fixed<size>;
-    const StepSpans spans = step_spans(size.heads, rows, context);
-    const auto attend = [&]<int together>(std::integral_constant<int, together>) {
-      launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
-             dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), step_threads, past_tokens, rows,
-             spans.tiles, in, stores, parts);
-    };
-    if (rows == 1) {
-      attend(std::integral_constant<int, step_rows(1)>{});
+  using Size = Fixed<size>;
+  const StepSpans spans = step_spans(size.heads, rows, context);
+  const auto attend = [&]<int together>(std::integral_constant<int, together>) {
+    launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
+           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), step_threads, past_tokens, rows,
+           spans.tiles, in, stores, parts);
+  };
+  if (rows == 1) {
+    attend(std::integral_constant<int, step_rows(1)>{});
   } else {
     attend(std::integral_constant<int, step_rows(2)>{});
   }

@@ -64,13 +64,8 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
       constexpr int bias = bias_of<F>();
       gpu::ProductEpilogue<float> epilogue{};
       if constexpr (bias >= 0) epilogue = {.function = gpu::Epilogue::sums_of_b, .sums = scratch};
-      multiply(f,
-               {.rows = P::weight.rows,
-                .cols = P::transposed ? P::K : P::N,
-                .inner = f.rows(),
-                .transpose_a = true,
-                .write = Write::accumulate,
-                .ld_y = P::weight.cols},
+      multiply(f, {.rows = P::weight.rows, .cols = P::transposed ? P::K : P::N, .inner = f.rows(),
+                   .transpose_a = true, .write = Write::accumulate, .ld_y = P::weight.cols},
                P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>() + gpu::first_column(F::attributes),
                epilogue);
       if constexpr (bias >= 0) {

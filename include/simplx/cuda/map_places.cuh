@@ -146,8 +146,9 @@ struct MapPlaces {
       sweep.at.member[sweep.last] = load<rounds_value(root)>(value, row * cols + col);
     }
     sweep.adjoint[sweep.last] = incoming(row, col);
-    detail::unroll<0, Grp::members>(
-        [&]<int m>(std::integral_constant<int, m>) { sweep.template pull<Grp::members - 1 - m>(); });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      sweep.template pull<Grp::members - 1 - m>();
+    });
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l> index) {
       if constexpr (Grp::writes(l)) take(index, sweep.leaf_adjoint[l]);
     });

@@ -229,7 +229,7 @@ struct attention_kernels : detail::attention_op<matrix> {
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
         stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
-        stored<gpu::stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
+        stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
         f.scratch());
   }
 
@@ -245,7 +245,7 @@ struct attention_kernels : detail::attention_op<matrix> {
     }
   }
   template <int k, class F>
-  static constexpr bool narrow = gpu::stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
+  static constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
   /// As the backend stores them.
   template <class F>
   static auto gradients(const F& f) {

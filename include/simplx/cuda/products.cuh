@@ -122,11 +122,7 @@ class Products {
     shape.residual = epilogue.residual != nullptr;
     if (epilogue.residual == y && shape.write == Write::store) shape.residual = false, shape.write = Write::accumulate;
     const Y* const added = shape.residual ? epilogue.residual : y;
-    const ProductPlanKey key{shape,
-                             data_type<S>,
-                             data_type<Y>,
-                             epilogue.function,
-                             aux ? epilogue.ld_aux : 0,
+    const ProductPlanKey key{shape, data_type<S>, data_type<Y>, epilogue.function, aux ? epilogue.ld_aux : 0,
                              {alignment_of(a), alignment_of(b), alignment_of(y), alignment_of(added), alignment_of(aux),
                               alignment_of(vector)}};
     check_arguments(key, info, vector, aux, epilogue.relu);

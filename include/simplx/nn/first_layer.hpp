@@ -4,6 +4,7 @@
 /// \file simplx/nn/first_layer.hpp
 /// Modules that only the first layer of a stack has: the value matrix of SAS, the norm of models "without norms".
 
+#include <simplx/core/op.hpp>
 #include <simplx/core/rules.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {

@@ -8,7 +8,7 @@
 /// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
 /// declare that it reads is never kept and passed as NaN, so that a forgotten declaration shows in the gradient.
 
-#include <simplx/core/expr.hpp>
+#include <simplx/core/op.hpp>
 #include <simplx/core/rules.hpp>
 #include <simplx/cpu/simd.hpp>
 #include <simplx/ops/term.hpp>

@@ -7,7 +7,7 @@
 /// A rule such as `g * y` runs over numbers, vectors, dual numbers and formulas; over terms it makes nodes. Numbers
 /// stay numbers as long as possible: products with 0 and 1 and sums with 0 make no node.
 
-#include <simplx/core/expr.hpp>
+#include <simplx/core/op.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
