@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 5a8b888e0de726a1
+// sha256 of the headers: a885519c8c35deef
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1300,32 +1300,6 @@ __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
 }
 
-/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
-/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
-template <class V, class S>
-__attribute__((always_inline)) inline void stream(S* place, V value) {
-#if defined(__clang__) && !defined(__CUDACC__)
-  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
-#elif defined(__SSE2__) && !defined(__CUDACC__)
-  using Floats = Vec<float>;
-  float* const floats = reinterpret_cast<float*>(place);
-#if defined(__AVX512F__)
-  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
-#elif defined(__AVX2__)
-  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
-#else
-  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
-#endif
-#else
-  store(place, value);
-#endif
-}
-inline void end_stream() {
-#if defined(__SSE2__) && !defined(__CUDACC__)
-  __builtin_ia32_sfence();
-#endif
-}
-
 /// The same number in every lane.
 template <class V, class S>
 __attribute__((always_inline)) inline V splat(S number) {
@@ -1334,14 +1308,6 @@ __attribute__((always_inline)) inline V splat(S number) {
   } else {
     return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
   }
-}
-
-/// 0, 1, 2, ... over the lanes.
-template <class V>
-__attribute__((always_inline)) inline V lane_numbers() {
-  V numbers{};
-  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
-  return numbers;
 }
 
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
@@ -1440,6 +1406,43 @@ __attribute__((always_inline)) inline Lane<V> largest(V v) {
   return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
 }
 
+namespace cpu {
+
+/// 0, 1, 2, ... over the lanes.
+template <class V>
+__attribute__((always_inline)) inline V lane_numbers() {
+  V numbers{};
+  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
+  return numbers;
+}
+
+/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
+/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
+template <class V, class S>
+__attribute__((always_inline)) inline void stream(S* place, V value) {
+#if defined(__clang__) && !defined(__CUDACC__)
+  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  using Floats = Vec<float>;
+  float* const floats = reinterpret_cast<float*>(place);
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
+#else
+  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
+#endif
+#else
+  store(place, value);
+#endif
+}
+inline void end_stream() {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+}  // namespace cpu
 }  // namespace simplx
 
 // ---- simplx/cpu/part.hpp
@@ -2157,7 +2160,9 @@ struct Randomness {
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
+namespace detail {
 class Turn;  // core/turn.hpp
+}
 
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
@@ -2167,7 +2172,7 @@ struct Context {
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
-  Turn* turn = nullptr;          ///< among the threads that share these gradients; null: alone
+  detail::Turn* turn = nullptr;  ///< among the threads that share these gradients; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it
@@ -3508,14 +3513,14 @@ __attribute__((always_inline)) inline void stores() { asm volatile("" ::: "memor
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
 /// of the sequences for any number of threads, and threads follow each other through the layers an addition apart.
 ///
-///     Turns turns(batch);                          // once
+///     detail::Turns turns(batch);                  // once
 ///     turns.start();                               // before each pass, then on every thread:
 ///     for (Index n = turns.deal(); n < sequences; n = turns.deal()) {
-///       Turn turn(turns, n);
+///       detail::Turn turn(turns, n);
 ///       context.turn = &turn;                      // backward waits where it has to
 ///     }
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Waits until a number is no longer `old`, and returns it: spins for a while, since that is usually soon, then sleeps.
 /// Who changes the number has to notify.
@@ -3614,7 +3619,7 @@ class Addition {
   Turn* turn_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::detail
 
 // ---- simplx/core/frame.hpp
 
@@ -3727,7 +3732,7 @@ struct Frame {
   }
   /// The turn in which backward adds to the gradient of argument k; none unless that is a parameter (core/turn.hpp).
   template <int k>
-  Turn* turn() const {
+  detail::Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
   }
   /// The columns that forward saved for backward.
@@ -3816,7 +3821,7 @@ struct Execute {
         if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
           if constexpr (!G::plan.idle[node]) {
-            const Addition addition(G::plan.adds[node] ? context.turn : nullptr);
+            const detail::Addition addition(G::plan.adds[node] ? context.turn : nullptr);
             Backend::template map_backward<G, node>(context);
           }
           constexpr int product = G::fusion.epilogue_of[node];
@@ -3855,7 +3860,7 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    const Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
+    const detail::Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
     kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
   }
   template <int root>
@@ -4065,7 +4070,8 @@ SIMPLX_HD_END
 // ---- simplx/cpu/map.hpp
 
 /// \file simplx/cpu/map.hpp
-/// The forward loop of a group: its values are stored, or summed where a reduction is its root.
+/// Where the leaves of a group are in memory, its value at one place, and the forward loop: values are stored, or
+/// summed where a reduction is the root.
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
@@ -4721,8 +4727,7 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row,
-                                                          Index col) const {
+    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row, Index col) const {
       if constexpr (G::plan.kept[product]) {
         store<V>(product_value + row * detail::Group<G, root>::shape.cols + col, accumulator);
       }
@@ -5938,14 +5943,13 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   Index i = 0;
   SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col, fetch(i));
+    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, epilogue, i,
+                                       col, fetch(i));
   }
   if (i == rows) return;
   constexpr int half = half_below(rows_per_tile);
   if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
-    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
-                                           c_row);
+    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row);
   } else {
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
@@ -6376,9 +6380,9 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
 /// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
 ///         written once for every gradient_rows
 template <Index K, Index N, class W, class S>
-void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, detail::Turn* turn = nullptr) {
   for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
+    const detail::Addition addition(turn);
     add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
@@ -6516,8 +6520,8 @@ void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
-                                    right + i, width, c, epilogue, row, col + i);
+        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
+                               width, c, epilogue, row, col + i);
       }
     }
   });
@@ -6536,9 +6540,8 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
-                                                    left + row * pairs, right + col * pairs + i, width, dw,
-                                                    NoEpilogue{}, row, col + i);
+        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps, left + row * pairs,
+                                            right + col * pairs + i, width, dw, NoEpilogue{}, row, col + i);
       }
     });
   }
@@ -6624,7 +6627,7 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
 void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
-                            Turn* turn = nullptr) {
+                            detail::Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   if constexpr (Amx::compiled) {
@@ -6634,7 +6637,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
       pack_right_tiles<N>(rows, dy, right);
       const Amx unit;
       for (Index from = 0; from < K; from += rows_in_turn) {
-        const Addition addition(turn);
+        const detail::Addition addition(turn);
         gemm_gradient_tiles<K, N>(unit, rows, scratch, right, dw, from, std::min(K - from, rows_in_turn));
       }
       return;
@@ -7134,7 +7137,7 @@ constexpr Index gradient_pieces(Index rows, Index K, Index N) {
 ///         columns of x; dw is read and written once for every piece_rows
 template <Index K, Index N, class Unit>
 void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
-                          Turn* turn = nullptr) {
+                          detail::Turn* turn = nullptr) {
   static_assert(fits_pieces(K, N));
   const auto add_block = [&](Index row, Index count, Index from, Index span) {
     const Index steps = (count + step_depth - 1) / step_depth, depth = steps * step_depth;
@@ -7165,7 +7168,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
   };
   static_assert(rows_in_turn % tile_side == 0);
   for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
+    const detail::Addition addition(turn);
     const Index end = std::min(from + rows_in_turn, K);
     for (Index row = 0; row < rows; row += piece_rows) {
       for (Index i = from; i < end; i += piece_depth) {
@@ -7280,7 +7283,7 @@ struct LinearProduct {
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
   /// one.
-  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, detail::Turn* turn) {
     constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
     const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {
@@ -7291,10 +7294,10 @@ struct LinearProduct {
     } else if constexpr (by_panels(N) && by_panels(K)) {
       gemm_gradient<A, B>(rows, a, b, dw, scratch, turn);
     } else if constexpr (of_vector) {
-      const Addition addition(turn);
+      const detail::Addition addition(turn);
       add_transposed_matrix_vector<K>(rows, x, dy, dw);
     } else {
-      const Addition addition(turn);
+      const detail::Addition addition(turn);
       MatrixMap<S> dws(dw, A, B);
       add_product<wide>(dws, ConstMatrixMap<S>(a, rows, A).transpose(), ConstMatrixMap<S>(b, rows, B));
     }
@@ -7789,7 +7792,7 @@ struct op<"contract"> : kernel_op {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
       cpu::MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
-                                           F::template shape<k>.cols);
+                                                F::template shape<k>.cols);
       if constexpr (mode == Write::store) target.setZero();
       cpu::add_product(target, a, b);
     }
@@ -7900,7 +7903,7 @@ struct op<"matmul"> : kernel_op {
                                   frame.template turn<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
-      const Addition addition(frame.template turn<0>());
+      const detail::Addition addition(frame.template turn<0>());
       Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
                                                             frame.scratch(), frame.template grad<0>());
     }
@@ -8679,7 +8682,7 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
       DenseHead<S> head(size, in, first, rows, h, scratch,
-                                [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
+                        [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
       head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
@@ -8708,7 +8711,7 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
       head.mix();
       if (dv_mode != Write::skip)
         write_reference(dv_mode, head_of(to.value, first, rows, h, size.heads, size.value_width),
-                                head.mixed.transpose().lazyProduct(d_output));
+                        head.mixed.transpose().lazyProduct(d_output));
       auto& d_scores = d_mixed;
       for (Index i = 0; i < rows; ++i) {
         const S correction = head.weights.row(i).cwiseProduct(d_mixed.row(i)).sum();
@@ -8717,10 +8720,10 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
       }
       if (dq_mode != Write::skip)
         write_reference(dq_mode, head_of(to.query, first, rows, h, size.heads, size.key_width),
-                                d_scores.lazyProduct(head.key));
+                        d_scores.lazyProduct(head.key));
       if (dk_mode != Write::skip)
         write_reference(dk_mode, head_of(to.key, first, rows, h, size.heads, size.key_width),
-                                d_scores.transpose().lazyProduct(head.query));
+                        d_scores.transpose().lazyProduct(head.query));
     }
 }
 
@@ -12746,7 +12749,7 @@ class Team {
     shared.round.notify_all();
     shared.guarded(0);
     for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = wait_for_change(shared.running, left);
+      left = detail::wait_for_change(shared.running, left);
     }
     std::exception_ptr first;
     for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
@@ -12784,7 +12787,7 @@ class Team {
     }
     void work(int member) {
       for (int seen = 0;;) {
-        seen = wait_for_change(round, seen);
+        seen = detail::wait_for_change(round, seen);
         if (!call) return;
         guarded(member);
         if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
@@ -14513,7 +14516,7 @@ struct op<"stack"> : kernel_op {
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
-    const Addition addition(frame.template turn<0>());
+    const detail::Addition addition(frame.template turn<0>());
     if constexpr (F::template write<0> == Write::store) {
       Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {
@@ -15751,7 +15754,7 @@ class DividedLoss {
     turns_.start();
     team.run([&](int member) {
       for (Index p = turns_.deal(); p < parts(); p = turns_.deal()) {
-        Turn turn(turns_, p);
+        detail::Turn turn(turns_, p);
         Context<S> part = forward(all, p, member);
         const double weight = weight_of(all, part);
         if (weight == 0) continue;
@@ -15862,7 +15865,7 @@ class DividedLoss {
   std::vector<Index> begins_;
   std::vector<MicroBatchWorkspace<G, Backend>> members_;
   cpu::Buffer<double> losses_;
-  Turns turns_{0};
+  detail::Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };
 
@@ -19407,7 +19410,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
                                      frame.template turn<0>());
       }
       if constexpr (wants_bias) {
-        const Addition addition(frame.template turn<3>());
+        const detail::Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
             put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
@@ -21916,7 +21919,7 @@ class Trainer {
     turns_.start();
     team_.run([&](int member) {
       for (Index m = turns_.deal(); m < micro_batches_.count(); m = turns_.deal()) {
-        Turn turn(turns_, m);
+        detail::Turn turn(turns_, m);
         const Index begin = micro_batches_.begin(m), end = micro_batches_.begin(m + 1);
         Context<S> context =
             forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
@@ -21948,7 +21951,7 @@ class Trainer {
   cpu::Buffer<S> parameters_, constants_, packed_;
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
-  Turns turns_;
+  detail::Turns turns_;
   MicroBatches micro_batches_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<double> losses_;

@@ -130,7 +130,7 @@ using Folded = AttentionStep<AttentionSize{.heads = 4, .key_width = 8, .value_wi
 static_assert(!Folded::projects(1, 0) && Folded::projects(2, 0));
 static_assert(!Folded::projects(10, 1000) && Folded::projects(11, 1000));
 static_assert(!AttentionStep<AttentionSize{.heads = 1, .key_width = 8, .value_width = 8}, true, 1, 1,
-                              float>::projects(100, 1000));
+                             float>::projects(100, 1000));
 
 TEST_CASE("cpu/attention_step: keys and values that heads share are in a store once") {
   check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .matrix = AttentionMatrix::shaped}, false, 2, 3>();

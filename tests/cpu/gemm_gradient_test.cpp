@@ -58,10 +58,10 @@ TEST_CASE("a large weight gradient lets what comes after begin before it is done
   const auto x = numbers<float>(K, 4), dy = numbers<float>(N, 5);
   std::vector<float> dw(static_cast<std::size_t>(K * N));
   std::vector<float> scratch(static_cast<std::size_t>(gradient_scratch<float>(1, N)));
-  Turns turns(2);
+  detail::Turns turns(2);
   turns.start();
-  Turn second(turns, 1);
-  Turn first(turns, 0);
+  detail::Turn second(turns, 1);
+  detail::Turn first(turns, 0);
   gemm_gradient<K, N>(1, x.data(), dy.data(), dw.data(), scratch.data(), &first);
   for (int addition = 0; addition < 3; ++addition) second.begin(), second.end();  // would wait for ever for a fourth
 }

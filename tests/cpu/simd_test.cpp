@@ -6,6 +6,7 @@
 #include <cmath>
 
 using namespace simplx;
+using namespace simplx::cpu;
 
 TEST_SUITE_BEGIN("cpu/simd");
 

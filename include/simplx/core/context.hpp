@@ -34,7 +34,9 @@ struct Randomness {
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
+namespace detail {
 class Turn;  // core/turn.hpp
+}
 
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
@@ -44,7 +46,7 @@ struct Context {
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
-  Turn* turn = nullptr;          ///< among the threads that share these gradients; null: alone
+  detail::Turn* turn = nullptr;  ///< among the threads that share these gradients; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it

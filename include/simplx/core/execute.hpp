@@ -77,7 +77,7 @@ struct Execute {
         if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
           if constexpr (!G::plan.idle[node]) {
-            const Addition addition(G::plan.adds[node] ? context.turn : nullptr);
+            const detail::Addition addition(G::plan.adds[node] ? context.turn : nullptr);
             Backend::template map_backward<G, node>(context);
           }
           constexpr int product = G::fusion.epilogue_of[node];
@@ -116,7 +116,7 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    const Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
+    const detail::Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
     kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
   }
   template <int root>

@@ -115,7 +115,7 @@ struct Frame {
   }
   /// The turn in which backward adds to the gradient of argument k; none unless that is a parameter (core/turn.hpp).
   template <int k>
-  Turn* turn() const {
+  detail::Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
   }
   /// The columns that forward saved for backward.

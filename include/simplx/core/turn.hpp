@@ -9,10 +9,10 @@
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
 /// of the sequences for any number of threads, and threads follow each other through the layers an addition apart.
 ///
-///     Turns turns(batch);                          // once
+///     detail::Turns turns(batch);                  // once
 ///     turns.start();                               // before each pass, then on every thread:
 ///     for (Index n = turns.deal(); n < sequences; n = turns.deal()) {
-///       Turn turn(turns, n);
+///       detail::Turn turn(turns, n);
 ///       context.turn = &turn;                      // backward waits where it has to
 ///     }
 
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Waits until a number is no longer `old`, and returns it: spins for a while, since that is usually soon, then sleeps.
 /// Who changes the number has to notify.
@@ -122,4 +122,4 @@ class Addition {
   Turn* turn_;
 };
 
-}  // namespace simplx
+}  // namespace simplx::detail

@@ -119,7 +119,7 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
       DenseHead<S> head(size, in, first, rows, h, scratch,
-                                [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
+                        [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
       head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
@@ -148,7 +148,7 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
       head.mix();
       if (dv_mode != Write::skip)
         write_reference(dv_mode, head_of(to.value, first, rows, h, size.heads, size.value_width),
-                                head.mixed.transpose().lazyProduct(d_output));
+                        head.mixed.transpose().lazyProduct(d_output));
       auto& d_scores = d_mixed;
       for (Index i = 0; i < rows; ++i) {
         const S correction = head.weights.row(i).cwiseProduct(d_mixed.row(i)).sum();
@@ -157,10 +157,10 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
       }
       if (dq_mode != Write::skip)
         write_reference(dq_mode, head_of(to.query, first, rows, h, size.heads, size.key_width),
-                                d_scores.lazyProduct(head.key));
+                        d_scores.lazyProduct(head.key));
       if (dk_mode != Write::skip)
         write_reference(dk_mode, head_of(to.key, first, rows, h, size.heads, size.key_width),
-                                d_scores.transpose().lazyProduct(head.query));
+                        d_scores.transpose().lazyProduct(head.query));
     }
 }
 

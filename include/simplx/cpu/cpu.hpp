@@ -84,8 +84,7 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row,
-                                                          Index col) const {
+    __attribute__((always_inline)) cpu::Register<V> at(cpu::Register<V> accumulator, Index row, Index col) const {
       if constexpr (G::plan.kept[product]) {
         store<V>(product_value + row * detail::Group<G, root>::shape.cols + col, accumulator);
       }

@@ -172,14 +172,13 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
   Index i = 0;
   SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col, fetch(i));
+    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, epilogue, i,
+                                       col, fetch(i));
   }
   if (i == rows) return;
   constexpr int half = half_below(rows_per_tile);
   if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
-    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
-                                           c_row);
+    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row);
   } else {
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;

@@ -81,7 +81,7 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
 void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
-                            Turn* turn = nullptr) {
+                            detail::Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   if constexpr (Amx::compiled) {
@@ -91,7 +91,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
       pack_right_tiles<N>(rows, dy, right);
       const Amx unit;
       for (Index from = 0; from < K; from += rows_in_turn) {
-        const Addition addition(turn);
+        const detail::Addition addition(turn);
         gemm_gradient_tiles<K, N>(unit, rows, scratch, right, dw, from, std::min(K - from, rows_in_turn));
       }
       return;

@@ -129,9 +129,9 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
 /// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
 ///         written once for every gradient_rows
 template <Index K, Index N, class W, class S>
-void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, detail::Turn* turn = nullptr) {
   for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
+    const detail::Addition addition(turn);
     add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }

@@ -202,7 +202,7 @@ constexpr Index gradient_pieces(Index rows, Index K, Index N) {
 ///         columns of x; dw is read and written once for every piece_rows
 template <Index K, Index N, class Unit>
 void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
-                          Turn* turn = nullptr) {
+                          detail::Turn* turn = nullptr) {
   static_assert(fits_pieces(K, N));
   const auto add_block = [&](Index row, Index count, Index from, Index span) {
     const Index steps = (count + step_depth - 1) / step_depth, depth = steps * step_depth;
@@ -233,7 +233,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
   };
   static_assert(rows_in_turn % tile_side == 0);
   for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
+    const detail::Addition addition(turn);
     const Index end = std::min(from + rows_in_turn, K);
     for (Index row = 0; row < rows; row += piece_rows) {
       for (Index i = from; i < end; i += piece_depth) {

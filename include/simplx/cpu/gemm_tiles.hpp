@@ -133,8 +133,8 @@ void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
-                                    right + i, width, c, epilogue, row, col + i);
+        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
+                               width, c, epilogue, row, col + i);
       }
     }
   });
@@ -153,9 +153,8 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const T
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
-                                                    left + row * pairs, right + col * pairs + i, width, dw,
-                                                    NoEpilogue{}, row, col + i);
+        tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps, left + row * pairs,
+                                            right + col * pairs + i, width, dw, NoEpilogue{}, row, col + i);
       }
     });
   }

@@ -110,7 +110,7 @@ struct LinearProduct {
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
   /// one.
-  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, detail::Turn* turn) {
     constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
     const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {
@@ -121,10 +121,10 @@ struct LinearProduct {
     } else if constexpr (by_panels(N) && by_panels(K)) {
       gemm_gradient<A, B>(rows, a, b, dw, scratch, turn);
     } else if constexpr (of_vector) {
-      const Addition addition(turn);
+      const detail::Addition addition(turn);
       add_transposed_matrix_vector<K>(rows, x, dy, dw);
     } else {
-      const Addition addition(turn);
+      const detail::Addition addition(turn);
       MatrixMap<S> dws(dw, A, B);
       add_product<wide>(dws, ConstMatrixMap<S>(a, rows, A).transpose(), ConstMatrixMap<S>(b, rows, B));
     }

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cpu/map.hpp
-/// The forward loop of a group: its values are stored, or summed where a reduction is its root.
+/// Where the leaves of a group are in memory, its value at one place, and the forward loop: values are stored, or
+/// summed where a reduction is the root.
 
 #include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/group.hpp>

@@ -84,32 +84,6 @@ __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
 }
 
-/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
-/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
-template <class V, class S>
-__attribute__((always_inline)) inline void stream(S* place, V value) {
-#if defined(__clang__) && !defined(__CUDACC__)
-  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
-#elif defined(__SSE2__) && !defined(__CUDACC__)
-  using Floats = Vec<float>;
-  float* const floats = reinterpret_cast<float*>(place);
-#if defined(__AVX512F__)
-  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
-#elif defined(__AVX2__)
-  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
-#else
-  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
-#endif
-#else
-  store(place, value);
-#endif
-}
-inline void end_stream() {
-#if defined(__SSE2__) && !defined(__CUDACC__)
-  __builtin_ia32_sfence();
-#endif
-}
-
 /// The same number in every lane.
 template <class V, class S>
 __attribute__((always_inline)) inline V splat(S number) {
@@ -118,14 +92,6 @@ __attribute__((always_inline)) inline V splat(S number) {
   } else {
     return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
   }
-}
-
-/// 0, 1, 2, ... over the lanes.
-template <class V>
-__attribute__((always_inline)) inline V lane_numbers() {
-  V numbers{};
-  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
-  return numbers;
 }
 
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
@@ -224,4 +190,41 @@ __attribute__((always_inline)) inline Lane<V> largest(V v) {
   return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
 }
 
+namespace cpu {
+
+/// 0, 1, 2, ... over the lanes.
+template <class V>
+__attribute__((always_inline)) inline V lane_numbers() {
+  V numbers{};
+  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
+  return numbers;
+}
+
+/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
+/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
+template <class V, class S>
+__attribute__((always_inline)) inline void stream(S* place, V value) {
+#if defined(__clang__) && !defined(__CUDACC__)
+  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  using Floats = Vec<float>;
+  float* const floats = reinterpret_cast<float*>(place);
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
+#else
+  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
+#endif
+#else
+  store(place, value);
+#endif
+}
+inline void end_stream() {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  __builtin_ia32_sfence();
+#endif
+}
+
+}  // namespace cpu
 }  // namespace simplx

@@ -85,7 +85,7 @@ class Team {
     shared.round.notify_all();
     shared.guarded(0);
     for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = wait_for_change(shared.running, left);
+      left = detail::wait_for_change(shared.running, left);
     }
     std::exception_ptr first;
     for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
@@ -123,7 +123,7 @@ class Team {
     }
     void work(int member) {
       for (int seen = 0;;) {
-        seen = wait_for_change(round, seen);
+        seen = detail::wait_for_change(round, seen);
         if (!call) return;
         guarded(member);
         if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();

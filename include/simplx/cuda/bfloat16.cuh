@@ -29,7 +29,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     return (x_stored_so ? 0 : gpu::rounded_scratch(count, P::K)) +
            (weight_beside<F> ? 0 : gpu::rounded_scratch(w.rows, w.cols)) +
            std::max(dy_rounded ? gpu::rounded_scratch(count, P::N) : 0, gpu::rounded_scratch(1, P::N)) +  // or a bias
-           round_up(P::N, alignment);                                                           // its gradient
+           round_up(P::N, alignment);  // gradient of the bias
   }
   /// Into numbers of float or bfloat16; a bias has the type of the result.
   template <class F, class Y>

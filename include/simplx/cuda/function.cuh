@@ -272,7 +272,8 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   cpu::Buffer<S> results_[max_outputs], result_gradients_[max_outputs];  ///< on the host
   DeviceBuffer<Index> device_offsets_;
   std::optional<Arena<S, DeviceBuffer<S>>> arena_;
-  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();  // a function may move
+  // Elsewhere: a function may move.
+  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();
   bool part_ = false;  ///< a single row is evaluated
 };
 

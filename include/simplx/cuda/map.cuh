@@ -259,5 +259,4 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
 }
 
 SIMPLX_HD_END
-
 }  // namespace simplx::gpu

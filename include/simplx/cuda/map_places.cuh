@@ -166,5 +166,4 @@ struct MapPlaces {
 };
 
 SIMPLX_HD_END
-
 }  // namespace simplx::gpu

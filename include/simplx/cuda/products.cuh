@@ -4,14 +4,14 @@
 /// \file simplx/cuda/products.cuh
 /// Products of matrices by cuBLASLt, row-major, with what comes after them in the same kernel.
 ///
-///     Products products;
+///     gpu::Products products;
 ///     // y = x w; dx = dy w^T; dw += x^T dy; y = gelu(x w + bias), with h = x w + bias
 ///     products.multiply(stream, {.rows = n, .cols = out, .inner = in}, x, w, y);
 ///     products.multiply(stream, {.rows = n, .cols = in, .inner = out, .transpose_b = true}, dy, w, dx);
 ///     products.multiply(stream, {.rows = in, .cols = out, .inner = n, .transpose_a = true,
 ///                                .write = Write::accumulate}, x, dy, dw);
 ///     products.multiply(stream, {.rows = n, .cols = out, .inner = in}, x, w, y,
-///                       {.function = Epilogue::gelu_aux_bias, .bias = bias, .aux = h, .ld_aux = out});
+///                       {.function = gpu::Epilogue::gelu_aux_bias, .bias = bias, .aux = h, .ld_aux = out});
 ///
 /// cuBLASLt is column-major: it sees each matrix transposed, and computes y^T = b^T a^T. Programs link with -lcublasLt.
 /// What it has algorithms for depends on the card, its version and the addresses, and is asked once for each kind of

@@ -156,7 +156,8 @@ class Stream<model, Cuda<precision>> {
   const S* results_ = nullptr;  ///< logits of the last chunk, on the device
   gpu::PinnedBuffer<S> last_;
   std::vector<S> all_;
-  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();  // a stream may move
+  // Elsewhere: a stream may move.
+  std::unique_ptr<gpu::Repeated<Work>> repeated_ = std::make_unique<gpu::Repeated<Work>>();
 };
 
 }  // namespace simplx

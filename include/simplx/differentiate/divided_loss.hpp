@@ -150,7 +150,7 @@ class DividedLoss {
     turns_.start();
     team.run([&](int member) {
       for (Index p = turns_.deal(); p < parts(); p = turns_.deal()) {
-        Turn turn(turns_, p);
+        detail::Turn turn(turns_, p);
         Context<S> part = forward(all, p, member);
         const double weight = weight_of(all, part);
         if (weight == 0) continue;
@@ -261,7 +261,7 @@ class DividedLoss {
   std::vector<Index> begins_;
   std::vector<MicroBatchWorkspace<G, Backend>> members_;
   cpu::Buffer<double> losses_;
-  Turns turns_{0};
+  detail::Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };
 

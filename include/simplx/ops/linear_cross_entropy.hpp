@@ -217,7 +217,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
                                      frame.template turn<0>());
       }
       if constexpr (wants_bias) {
-        const Addition addition(frame.template turn<3>());
+        const detail::Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           cpu::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
             put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));

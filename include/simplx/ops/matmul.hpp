@@ -97,7 +97,7 @@ struct op<"matmul"> : kernel_op {
                                   frame.template turn<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
-      const Addition addition(frame.template turn<0>());
+      const detail::Addition addition(frame.template turn<0>());
       Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
                                                             frame.scratch(), frame.template grad<0>());
     }

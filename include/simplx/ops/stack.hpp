@@ -155,7 +155,7 @@ struct op<"stack"> : kernel_op {
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
-    const Addition addition(frame.template turn<0>());
+    const detail::Addition addition(frame.template turn<0>());
     if constexpr (F::template write<0> == Write::store) {
       Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {

@@ -80,7 +80,7 @@ struct op<"contract"> : kernel_op {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
       cpu::MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
-                                           F::template shape<k>.cols);
+                                                F::template shape<k>.cols);
       if constexpr (mode == Write::store) target.setZero();
       cpu::add_product(target, a, b);
     }

@@ -290,7 +290,7 @@ class Trainer {
     turns_.start();
     team_.run([&](int member) {
       for (Index m = turns_.deal(); m < micro_batches_.count(); m = turns_.deal()) {
-        Turn turn(turns_, m);
+        detail::Turn turn(turns_, m);
         const Index begin = micro_batches_.begin(m), end = micro_batches_.begin(m + 1);
         Context<S> context =
             forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
@@ -322,7 +322,7 @@ class Trainer {
   cpu::Buffer<S> parameters_, constants_, packed_;
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
-  Turns turns_;
+  detail::Turns turns_;
   MicroBatches micro_batches_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<double> losses_;

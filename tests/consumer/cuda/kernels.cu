@@ -2,7 +2,9 @@
 // The one source that nvcc compiles: a sum on the GPU, in a program with names of its own.
 #include <simplx/cuda/products.cuh>
 #include <simplx/cuda/reduce.cuh>
+#include <simplx/cuda/upload.cuh>
 
+#include <string_view>
 #include <vector>
 
 using namespace simplx;
@@ -12,8 +14,8 @@ namespace {
 struct Number {};
 struct Upload {};
 
-void check(cudaError_t, const char*) {}
-void launch(Number, Upload) {}
+void check(cudaError_t, std::string_view) {}
+constexpr int launch = 1;
 
 }  // namespace
 
@@ -26,7 +28,6 @@ double sum_on_gpu(const std::vector<float>& numbers) {
   gpu::column_sums<Write::store>(stream, values.data(), {.row = 1}, static_cast<int>(numbers.size()), 1, total.data());
   total.copy_to(sum, stream);
   stream.synchronize();
-  launch(Number{}, Upload{});
   check(cudaGetLastError(), "the sum was not taken");
-  return sum[0];
+  return sum[0] + (launch - sizeof(Number) * sizeof(Upload));
 }
