@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a885519c8c35deef
+// sha256 of the headers: 83a8a54fba9c4ab1
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8197,8 +8197,9 @@ struct AttentionHead {
   void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
-      V largest = splat<V>(std::numeric_limits<S>::lowest());
-      for_each_key(first, keys, lane, std::numeric_limits<S>::lowest(), [&](Index key, auto biased, auto seen) {
+      constexpr S unseen = -std::numeric_limits<S>::infinity();  // no weights where all scores are so: NaN
+      V largest = splat<V>(unseen);
+      for_each_key(first, keys, lane, unseen, [&](Index key, auto biased, auto seen) {
         largest = max(largest, seen(biased(load<V>(column + key * query_group))));
       });
       V sum_of_lane{};
@@ -16074,7 +16075,8 @@ inline constexpr Index norm_chunk = Index(1) << 14;
 
 constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
 
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes. Each square is an S: what overflows there
+/// would overflow in the second moment of an optimiser, too.
 template <class S>
 double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
   const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
@@ -16088,7 +16090,7 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
     }
   }
   double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  for (; i < end; ++i) total += static_cast<double>(static_cast<S>(gradient[i] * gradient[i]));
   return total;
 }
 
@@ -17687,7 +17689,7 @@ struct AttentionStep {
         visit(j, score, number < S(tokens));
       }
     };
-    V largest_of_lane = splat<V>(std::numeric_limits<S>::lowest()), sum_of_lane{};
+    V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
     each([&](Index, V score, auto seen) {
       largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
     });
@@ -18257,6 +18259,16 @@ S highest_of(const S* x) {
   }
 }
 
+/// NaN if a row has one, which highest_of may not see; else 0.
+template <Index cols, class S>
+S nan_of(const S* x) {
+  S found = S(0);
+  for (Index c = 0; c < cols; ++c) {
+    if (!(x[c] == x[c])) found = x[c];
+  }
+  return found;
+}
+
 /// sum exp(x - highest) of a row; visit<V>(c, e) sees the exponentials. With `highest` apart nothing is rounded away
 /// where all of x is far from 0.
 template <Index cols, class S, class Visit>
@@ -18334,6 +18346,10 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
+      for (Index i = 0; i < count; ++i) {
+        const S zero = highest[i] - highest[i];
+        if (!(zero == zero)) L[begin + i] += nan_of<cols>(from + i * cols);
+      }
     }
     change_each(count, total, [](auto sum) { return S(1) / sum; });
     for (Index i = 0; i < count; ++i) {
@@ -19079,8 +19095,8 @@ class Utf8 {
 ///
 ///     dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
-/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
-/// logits).
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains
+/// s mean(logits[label] - logits).
 ///
 /// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
 
@@ -19130,7 +19146,7 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (std::is_floating_point_v<S>) {
           if (smoothing(frame) == S(0)) return;  // a logit may be -inf
         }
-        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).array()).mean();
       }
     };
     if constexpr (path == Path::reference) {

@@ -148,4 +148,7 @@ TEST_CASE("cpu/attention_step: what a store holds after its last token is not se
   const double broken[] = {1, std::nan("")};
   attention_steps<size, false>(1, 0, {broken, k, v}, {keys.data(), values.data()}, out.data(), scratch.data());
   CHECK(std::isnan(out[0]));
+  const double far[] = {-std::numeric_limits<double>::infinity(), 1};
+  attention_steps<size, false>(1, 0, {q, far, v}, {keys.data(), values.data()}, out.data(), scratch.data());
+  CHECK(std::isnan(out[0]));
 }

@@ -501,6 +501,16 @@ TEST_CASE_TEMPLATE("scores of ten thousand do no harm, nor do slopes that steep"
   });
 }
 
+TEST_CASE_TEMPLATE("a query all of whose scores are -inf has no weights", S, float, double) {
+  for_masks_and_biases<AttentionSize{1, 4, 4, AttentionMatrix::softmax}>([](auto size) {
+    Problem<S> p(size.value, {20});
+    for (S& q : p.q) q = std::abs(q) + S(0.1);
+    std::ranges::fill(p.k, -std::numeric_limits<S>::infinity());
+    p.template fast_forward<size.value>();
+    for (const S out : p.out) CHECK(std::isnan(out));
+  });
+}
+
 TEST_CASE("where one key has nearly all the weight of large scores, what is left of the gradient is right") {
   constexpr AttentionSize size{1, 16, 16, AttentionMatrix::softmax, Mask::full};
   Problem<double> p(size, {2});

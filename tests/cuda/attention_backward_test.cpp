@@ -141,4 +141,21 @@ TEST_CASE("where beta is zero queries and keys have no gradient at all, as at th
   CHECK(std::ranges::count(found.dkey, 0.0f) == found.keys());
 }
 
+TEST_CASE("a tile of queries that ends behind the last one: a key whose scores are -inf has no gradient but its own") {
+  constexpr AttentionSize size{1, 4, 4, AttentionMatrix::softmax, Mask::full};
+  test::Attention<float> given(size, {20});
+  for (float& q : given.query) q = std::abs(q) + 0.1f;
+  std::fill_n(given.key.begin() + 7 * 4, 4, -std::numeric_limits<float>::infinity());
+  const test::Attention<float> found = computed<size, skip, set, set, float>(given);
+  test::Attention<double> exact = given.wide();
+  exact.reference_backward(skip, set, set);
+  CHECK(test::distance(found.dvalue, exact.dvalue) < 64);
+  const auto others = [](const auto& gradient) {
+    std::vector<std::remove_cvref_t<decltype(gradient[0])>> of(gradient.begin(), gradient.end());
+    std::fill_n(of.begin() + 7 * 4, 4, 0);  // 0 times infinity
+    return of;
+  };
+  CHECK(test::distance(others(found.dkey), others(exact.dkey)) < 64);
+}
+
 TEST_SUITE_END();

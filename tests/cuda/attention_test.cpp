@@ -85,4 +85,20 @@ TEST_CASE("scores of some hundred: one key has all the weight, and exponentials 
   CHECK(test::distance(found.log_sum_exp, exact.log_sum_exp) < 8);
 }
 
+TEST_CASE("keys that count for nothing come first, more than a tile has, or are all there are") {
+  constexpr AttentionSize size{1, 4, 4, AttentionMatrix::softmax, Mask::full};
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  test::Attention<float> found(size, {80});
+  for (float& q : found.query) q = std::abs(q) + 0.1f;
+  std::fill_n(found.key.begin(), 70 * 4, -infinity);  // scores of -inf
+  test::Attention<double> exact = found.wide();
+  found.forward<size>();
+  exact.reference_forward();
+  CHECK(test::distance(found.out, exact.out) < 32);
+  CHECK(test::distance(found.log_sum_exp, exact.log_sum_exp) < 32);
+  std::ranges::fill(found.key, -infinity);
+  found.forward<size>();
+  for (const float out : found.out) CHECK(std::isnan(out));
+}
+
 TEST_SUITE_END();

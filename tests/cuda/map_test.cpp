@@ -82,6 +82,7 @@ TEST_CASE("an elementwise op of its user's own") { test::same_on_device<own_op>(
 TEST_CASE("sums over rows, columns and all") {
   test::same_on_device<sums>(7);
   test::same_on_device<sums_in_fours>(7);
+  test::same_on_device<sums>(0);  // the mean of no rows is 0
   test::same_on_device<along>(4);
   test::same_on_device<everything>(50);
 }

@@ -62,6 +62,13 @@ TEST_CASE("maxima and minima with NaN are NaN, as those of the ops are") {
   CHECK(std::isnan(min(one, nan).value));
 }
 
+TEST_CASE("a power of NaN, or to the power of NaN, is NaN, as on the CPU") {
+  const Number<double> nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(std::isnan(pow(nan, Number<double>(0)).value));
+  CHECK(std::isnan(pow(Number<double>(1), nan).value));
+  CHECK(pow(Number<double>(0), Number<double>(0)).value == 1);
+}
+
 TEST_CASE("one number, in memory or a literal") {
   const float place = 3;
   CHECK(*One<float>(&place) == 3);

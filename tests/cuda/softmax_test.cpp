@@ -67,6 +67,10 @@ TEST_CASE("far from 0 nothing is rounded away; beside infinity nothing counts") 
   CHECK(results<3>({1, infinity, 2})[6] == infinity);
   CHECK(std::isnan(results<3>({1, infinity, 2})[1]));
   CHECK(std::isnan(results<2>({std::nan(""), 1})[4]));
+  for (const double beside : {infinity, -infinity, 1.0}) {
+    for (const double y : results<3>({std::nan(""), beside, -infinity})) CHECK(std::isnan(y));
+    for (const double y : results<3>({-infinity, beside, std::nan("")})) CHECK(std::isnan(y));
+  }
 }
 
 TEST_CASE("a row of minus infinity has no softmax, but a sum") {

@@ -48,6 +48,10 @@ inline constexpr test::OnTokens<LossTwice> twice{8};
 inline constexpr auto only_logits = [] {
   return cross_entropy(variable("x", rows_of(Axis::tokens, 2)), indices("labels", Axis::tokens));
 };
+inline constexpr auto smoothed_logits = [] {
+  return cross_entropy(variable("x", rows_of(Axis::tokens, 33)), indices("labels", Axis::tokens),
+                       hyper("smoothing", 0.1));
+};
 
 }  // namespace
 
@@ -128,6 +132,13 @@ TEST_CASE("logits far from 0 lose nothing but what they have lost themselves") {
     run.backward();
     CHECK(run.input_gradient("x")[0] == doctest::Approx(0.5).epsilon(1e-6));
     CHECK(run.input_gradient("x")[1] == doctest::Approx(-0.5).epsilon(1e-6));
+  }
+  Evaluation<smoothed_logits, Cpu<float>> smoothed(Rows{.tokens = 1});
+  smoothed.indices("labels")[0] = 1;
+  for (const float x : {0.0f, -1e5f, 1e20f, 3e38f}) {
+    std::ranges::fill(smoothed.input("x"), x);
+    smoothed.forward();
+    CHECK(smoothed.output()[0] == doctest::Approx(std::log(33.0)).epsilon(1e-6));
   }
 }
 

@@ -95,6 +95,17 @@ TEST_CASE_TEMPLATE("the log of the sum of everything is infinite where the large
   CHECK(rows.output(2)[0] == S(INFINITY));
 }
 
+TEST_CASE_TEMPLATE("a NaN beside infinities is one in each of them", S, float, double) {
+  Evaluation<all, Cpu<S>> run(Rows{.batch = 1});
+  for (const std::array x : {std::array{-S(INFINITY), S(NAN), -S(INFINITY)}, std::array{S(NAN), S(INFINITY), S(1)},
+                             std::array{-S(INFINITY), -S(INFINITY), S(NAN)}}) {
+    std::ranges::copy(x, run.input("x").begin());
+    run.forward();
+    CHECK(std::isnan(run.output(2)[0]));
+    for (const S y : run.output(0)) CHECK(std::isnan(y));
+  }
+}
+
 TEST_CASE("far from 0 nothing is lost but what the arguments have lost") {
   Evaluation<all, Cpu<float>> run(Rows{.batch = 1});
   for (const float x : {0.0f, 1e3f, -1e5f, 1e7f}) {

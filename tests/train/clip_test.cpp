@@ -24,6 +24,14 @@ TEST_CASE("the norm of all chunks together is the norm") {
   CHECK(chunk_squared_norm(gradient.data(), count, 2) < chunk_squared_norm(gradient.data(), count, 1));
 }
 
+TEST_CASE("a square that is too large for the number is, in a vector and behind the last one") {
+  for (const Index count : {1, 27, 200}) {
+    std::vector<float> gradient(static_cast<std::size_t>(count), 0.0f);
+    gradient.back() = 1e20f;
+    CHECK(std::isinf(gradient_norm(gradient.data(), count)));
+  }
+}
+
 TEST_CASE("the factor limits the norm, leaves small gradients alone and can be off") {
   CHECK(clip_factor(4, 1) == doctest::Approx(0.25));
   CHECK(clip_factor(0.5, 1) == 1);

@@ -109,8 +109,9 @@ struct AttentionHead {
   void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
-      V largest = splat<V>(std::numeric_limits<S>::lowest());
-      for_each_key(first, keys, lane, std::numeric_limits<S>::lowest(), [&](Index key, auto biased, auto seen) {
+      constexpr S unseen = -std::numeric_limits<S>::infinity();  // no weights where all scores are so: NaN
+      V largest = splat<V>(unseen);
+      for_each_key(first, keys, lane, unseen, [&](Index key, auto biased, auto seen) {
         largest = max(largest, seen(biased(load<V>(column + key * query_group))));
       });
       V sum_of_lane{};

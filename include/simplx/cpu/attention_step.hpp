@@ -106,7 +106,7 @@ struct AttentionStep {
         visit(j, score, number < S(tokens));
       }
     };
-    V largest_of_lane = splat<V>(std::numeric_limits<S>::lowest()), sum_of_lane{};
+    V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
     each([&](Index, V score, auto seen) {
       largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
     });

@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
     bool grown = false;
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
-      largest[a] = Cores::row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
+      largest[a] = Cores::row_max(largest[a]);
       const bool grows = (largest[a] - highest[a]) * factor > Head::slack;
       shrink[a] = grows ? Cores::power((highest[a] - largest[a]) * factor) : S(1);
       highest[a] = grows ? largest[a] : highest[a];
@@ -275,7 +275,8 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
       }
     }
     Cores::template each_score<others>([&](int a, int b, int, int) {
-      scores[a][b] = Cores::power(scores[a][b] * factor - highest[a] * factor);
+      const S from = highest[a] > Head::unseen ? highest[a] : S(0);  // where nothing but -inf was seen: weights of 0
+      scores[a][b] = Cores::power(scores[a][b] * factor - from * factor);
       total[a] += scores[a][b];
     });
     Cores::add_product(scores, tiles.weights, tiles.value[place], product);  // (own, value_width)

@@ -334,9 +334,9 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
         weights[a][b] -= head.mean_weight(mean_factor, query + col, begin + row);
       }
     });
-    if (!head.all_see(query, first_key, Cores::warp_rows)) {
+    if (!head.all_see(query, first_key, Cores::warp_rows) || query + others > head.rows) {
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
-        const bool seen = head.sees(query + col, begin + row);
+        const bool seen = query + col < head.rows && head.sees(query + col, begin + row);
         weights[a][b] = seen ? weights[a][b] : S(0);
         if constexpr (dk_mode != Write::skip) d_scores[a][b] = seen ? d_scores[a][b] : S(0);
       });

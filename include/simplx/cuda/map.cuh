@@ -22,7 +22,7 @@ struct RowBlock {
   static constexpr int each = (parts + threads - 1) / threads;
   /// Enough blocks to fill a GPU, few enough to add up their sums.
   static constexpr unsigned blocks(Index rows) { return static_cast<unsigned>(rows < 1024 ? rows : 1024); }
-  /// One at least, which scales the sum of no rows: a mean of them is no number.
+  /// One at least, which scales the sum of no rows: the mean of no elements is no number.
   static constexpr unsigned blocks_of_sum(Index rows) { return rows > 0 ? blocks(rows) : 1; }
 };
 
@@ -187,10 +187,11 @@ __global__ void __launch_bounds__(RowBlock<detail::Group<G, root>::shape.cols>::
     }
   }
   if constexpr (target == Spread::row) {
+    const S scale = at.rows > 0 ? at.scale : S(0);  // the mean over no rows is 0
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
       const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
-      if (col < cols) at.template store<false>(at.parts, blockIdx.x * cols + col, down[k] * at.scale);
+      if (col < cols) at.template store<false>(at.parts, blockIdx.x * cols + col, down[k] * scale);
     }
   } else if constexpr (target == Spread::one) {
     sum = block_sum<Block::threads>(sum);

@@ -53,7 +53,11 @@ struct Number {
   friend SIMPLX_HD Number sqrt(Number x) { return Number(std::sqrt(x.value)); }
   friend SIMPLX_HD Number rsqrt(Number x) { return Number(S(1) / std::sqrt(x.value)); }
   friend SIMPLX_HD Number abs(Number x) { return Number(std::abs(x.value)); }
-  friend SIMPLX_HD Number pow(Number x, Number p) { return Number(std::pow(x.value, p.value)); }
+  /// NaN if either is, also where std::pow says 1.
+  friend SIMPLX_HD Number pow(Number x, Number p) {
+    const bool both = x.value == x.value && p.value == p.value;
+    return both ? Number(std::pow(x.value, p.value)) : x + p;
+  }
 };
 
 /// So many numbers, each by itself, and what is true of each of them.

@@ -90,16 +90,16 @@ __device__ S block_max(S value) {
 template <class S>
 inline constexpr S minus_infinity = -std::numeric_limits<S>::infinity();
 
-/// sum exp(x - highest) of some x, in one pass: it is scaled anew when a larger x comes.
+/// sum exp(x - highest) of some x, in one pass: it is scaled anew when a larger x comes. `highest` is NaN if an x is.
 template <class S>
 struct ExpSum {
   S highest = minus_infinity<S>, sum = 0;
 
   __device__ void add(S x) {
-    if (x > highest) {
+    if (x > highest || x != x) {
       sum = sum * std::exp(highest - x) + 1;
       highest = x;
-    } else if (highest > minus_infinity<S> || x != x) {  // minus infinity alone adds nothing
+    } else if (highest > minus_infinity<S>) {  // minus infinity alone adds nothing
       sum += std::exp(x - highest);
     }
   }

@@ -189,7 +189,7 @@ class Trainer<model, Cuda<precision>> {
     read_totals(result);
     clear();
     double squared = 0;  // nvcc takes no vectors, as clip.hpp has
-    for (const S g : gradient) squared += static_cast<double>(g) * static_cast<double>(g);
+    for (const S g : gradient) squared += static_cast<double>(g * g);
     result.take_norm(std::sqrt(squared));
     if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data(), result.loss);
     return result;

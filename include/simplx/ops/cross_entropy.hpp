@@ -6,8 +6,8 @@
 ///
 ///     dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
-/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
-/// logits).
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains
+/// s mean(logits[label] - logits).
 ///
 /// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
 
@@ -61,7 +61,7 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (std::is_floating_point_v<S>) {
           if (smoothing(frame) == S(0)) return;  // a logit may be -inf
         }
-        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - cpu::ConstMatrixMap<S>(of_row, 1, classes).array()).mean();
       }
     };
     if constexpr (path == Path::reference) {

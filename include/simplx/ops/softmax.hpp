@@ -34,6 +34,16 @@ S highest_of(const S* x) {
   }
 }
 
+/// NaN if a row has one, which highest_of may not see; else 0.
+template <Index cols, class S>
+S nan_of(const S* x) {
+  S found = S(0);
+  for (Index c = 0; c < cols; ++c) {
+    if (!(x[c] == x[c])) found = x[c];
+  }
+  return found;
+}
+
 /// sum exp(x - highest) of a row; visit<V>(c, e) sees the exponentials. With `highest` apart nothing is rounded away
 /// where all of x is far from 0.
 template <Index cols, class S, class Visit>
@@ -111,6 +121,10 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
+      for (Index i = 0; i < count; ++i) {
+        const S zero = highest[i] - highest[i];
+        if (!(zero == zero)) L[begin + i] += nan_of<cols>(from + i * cols);
+      }
     }
     change_each(count, total, [](auto sum) { return S(1) / sum; });
     for (Index i = 0; i < count; ++i) {

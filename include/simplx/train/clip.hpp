@@ -20,7 +20,8 @@ inline constexpr Index norm_chunk = Index(1) << 14;
 
 constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
 
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes. Each square is an S: what overflows there
+/// would overflow in the second moment of an optimiser, too.
 template <class S>
 double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
   const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
@@ -34,7 +35,7 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
     }
   }
   double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  for (; i < end; ++i) total += static_cast<double>(static_cast<S>(gradient[i] * gradient[i]));
   return total;
 }
 
