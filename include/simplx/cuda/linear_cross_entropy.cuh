@@ -9,9 +9,9 @@
 ///     dW += dlogits^T x,  dc += sums of dlogits,  dx = dlogits W
 ///
 /// In a step of training all of that is backward's, which computes the logits once; otherwise it computes them again.
-/// Rows without a label are computed with the others: of masked language models a Trainer leaves them out beforehand
-/// (labelled_rows.cuh). With Precision::bfloat16 x, the table, the bias, the logits and their gradients are rounded, as
-/// those of a product with a bias and a cross-entropy are.
+/// Rows without a label are computed with the others (where x of one is not finite, dW is not either): of masked
+/// language models a Trainer leaves them out beforehand (labelled_rows.cuh). With Precision::bfloat16 x, the table, the
+/// bias, the logits and their gradients are rounded, as those of a product with a bias and a cross-entropy are.
 
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
