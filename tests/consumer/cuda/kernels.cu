@@ -29,5 +29,6 @@ double sum_on_gpu(const std::vector<float>& numbers) {
   total.copy_to(sum, stream);
   stream.synchronize();
   check(cudaGetLastError(), "the sum was not taken");
-  return sum[0] + (launch - sizeof(Number) * sizeof(Upload));
+  static_assert(launch + sizeof(Number) + sizeof(Upload) == 3);
+  return sum[0];
 }
