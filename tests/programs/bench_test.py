@@ -299,7 +299,8 @@ def check_growth(page, folder):
     runner, told = script("run"), io.StringIO()
     ended = {"bench/growth": subprocess.CompletedProcess([], record.GROWS_FASTER),
              "bench/report": subprocess.CompletedProcess([], 0)}
-    with mock.patch.object(runner.subprocess, "run", lambda command, **more: ended[command[0]]), \
+    with mock.patch.object(runner, "outcome", lambda command, stdout: ended[command[0]]), \
+            mock.patch.object(runner.subprocess, "run", lambda command, **more: ended[command[0]]), \
             mock.patch.object(record, "version", lambda: "1"), mock.patch.object(record, "machine", lambda: "one"), \
             mock.patch.object(sys, "argv", ["run", "growth-depth"]), contextlib.redirect_stderr(told):
         assert runner.main() == 1 and "saved, but grow faster" in told.getvalue() and "failed" not in told.getvalue()
