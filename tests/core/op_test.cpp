@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/core/op.hpp>
 
+#include "core/built.hpp"
 #include "support.hpp"
 
 using namespace simplx;
-
-namespace {
-
-/// Builds at run time what a model builds in constant evaluation, and frees it.
-struct Built {
-  Expr root;
-  ~Built() { detail::release(root.node); }
-};
-
-}  // namespace
+using test::Built;
 
 TEST_SUITE_BEGIN("core/op");
 
