@@ -55,6 +55,8 @@ struct Problem {
   Index longest, rows;
   Values<S> q, k, v, alpha, beta, gamma, slopes, dout;
   Values<S> out, log_sum_exp, dq, dk, dv, dalpha, dbeta, dgamma, scratch;
+  S rate = 0.25;
+  detail::Draw step{.key = 5, .first_sequence = 3};
 
   Problem(AttentionSize size, const Values<Index>& lengths, unsigned seed = 1)
       : size(size), offsets(offsets_of(lengths)), longest(*std::max_element(lengths.begin(), lengths.end())),
@@ -91,8 +93,9 @@ struct Problem {
   /// nullptr for what must not be read.
   AttentionOperands<S> operands() const {
     return {q.data(), k.data(), v.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
-            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr};
+            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr, draw()};
   }
+  AttentionDraw<S> draw() const { return size.drops ? AttentionDraw<S>{&rate, &step, 7} : AttentionDraw<S>{}; }
   AttentionGradients<S> gradients() {
     return {dq.data(), dk.data(), dv.data(), gains() ? dalpha.data() : nullptr, gains() ? dbeta.data() : nullptr,
             centred() ? dgamma.data() : nullptr};
@@ -129,13 +132,21 @@ struct Problem {
                                                               to, scratch.data());
   }
 
-  /// The definitions, loop by loop: nothing of the library is in them.
+  /// The definitions, loop by loop: nothing of the library is in them but what is drawn.
   void plain(Write dq_mode, Write dk_mode, Write dv_mode) {
     for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
-      for (int h = 0; h < size.heads; ++h) plain_head(h, offsets[s], offsets[s + 1], dq_mode, dk_mode, dv_mode);
+      for (int h = 0; h < size.heads; ++h) {
+        DroppedWeights<S> dropped;
+        if (size.drops) dropped = {draw(), Index(s), h};
+        const auto kept = [&](Index i, Index j) {
+          return size.drops && dropped.drops(dropped.row(i), j) ? 0 : size.drops ? 1 / (1 - double(rate)) : 1;
+        };
+        plain_head(h, offsets[s], offsets[s + 1], dq_mode, dk_mode, dv_mode, kept);
+      }
     }
   }
-  void plain_head(int h, Index begin, Index end, Write dq_mode, Write dk_mode, Write dv_mode) {
+  template <class Kept>
+  void plain_head(int h, Index begin, Index end, Write dq_mode, Write dk_mode, Write dv_mode, const Kept& kept) {
     const Index n = end - begin, dk_ = size.key_width, dv_ = size.value_width;
     const auto key_at = [&](Index i, Index e) { return ((begin + i) * size.heads + h) * dk_ + e; };
     const auto value_at = [&](Index i, Index e) { return ((begin + i) * size.heads + h) * dv_ + e; };
@@ -160,7 +171,7 @@ struct Problem {
       for (Index j = 0; j <= last; ++j) a[i][j] /= total, c[i][j] /= centre;
       log_sum_exp[(begin + i) * size.heads + h] = S(top + std::log(total));
     }
-    const auto m = [&](Index i, Index j) { return (i == j ? al : 0) + be * a[i][j] - ga * c[i][j]; };
+    const auto m = [&](Index i, Index j) { return (i == j ? al : 0) + be * kept(i, j) * a[i][j] - ga * c[i][j]; };
     for (Index i = 0; i < n; ++i) {
       for (Index e = 0; e < dv_; ++e) {
         double sum = 0;
@@ -170,9 +181,11 @@ struct Problem {
       double correction = 0;
       for (Index j = 0; j < n; ++j) {
         for (Index e = 0; e < dv_; ++e) dm[i][j] += double(dout[value_at(i, e)]) * double(v[value_at(j, e)]);
-        correction += a[i][j] * dm[i][j];
-        if (gains()) dbeta[h] += a[i][j] * dm[i][j], dalpha[h] += i == j ? dm[i][j] : 0;
+        if (gains()) dalpha[h] += i == j ? dm[i][j] : 0;
         if (centred()) dgamma[h] -= c[i][j] * dm[i][j];
+        dm[i][j] *= kept(i, j);
+        correction += a[i][j] * dm[i][j];
+        if (gains()) dbeta[h] += a[i][j] * dm[i][j];
       }
       for (Index j = 0; j < n; ++j) ds[i][j] = be * a[i][j] * (dm[i][j] - correction);
     }
@@ -271,6 +284,17 @@ TEST_CASE_TEMPLATE("kernels equal the definitions for heads of any width", S, fl
   for_masks_and_biases<AttentionSize{1, 16, 33, AttentionMatrix::shaped}>(
       [&](auto size) { check_fast<size.value, add, set, skip, S>(lengths); });
   check_fast<AttentionSize{2, 10, 10, AttentionMatrix::shaped}, skip, skip, set, S>(lengths);
+}
+
+TEST_CASE_TEMPLATE("kernels equal the definitions where weights are dropped", S, float, double) {
+  const Values<Index> lengths{1, 5, 16, 17, 65, 130};
+  const auto check = [&]<AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode>() {
+    for_masks_and_biases<size>([&](auto of) { check_fast<of.value, dq_mode, dk_mode, dv_mode, S>(lengths); });
+  };
+  constexpr bool drops = true;
+  check.template operator()<AttentionSize{2, 16, 32, AttentionMatrix::softmax, {}, {}, drops}, set, add, set>();
+  check.template operator()<AttentionSize{2, 25, 16, AttentionMatrix::skip_init, {}, {}, drops}, add, set, skip>();
+  check.template operator()<AttentionSize{1, 16, 33, AttentionMatrix::shaped, {}, {}, drops}, set, set, add>();
 }
 
 TEST_CASE("kernels equal the definitions at every length around a group and a block") {

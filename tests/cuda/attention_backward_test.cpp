@@ -53,6 +53,18 @@ TEST_CASE("every mixing, mask and bias gives what the reference gives") {
   check_backward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, set, set, set, double>(64);
 }
 
+TEST_CASE("dropped weights are those of the reference, where the result was kept and where not") {
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax, Mask::full, false, true}, set, set, set, float>(64);
+  check_backward<AttentionSize{2, 8, 32, AttentionMatrix::skip_init, Mask::causal, false, true}, set, set, more,
+                 double>(64);
+  constexpr AttentionSize shaped{1, 33, 64, AttentionMatrix::shaped, Mask::causal, true, true};
+  check_backward<shaped, set, more, set, float>(64);
+  check_backward<shaped, skip, set, set, float, void>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax, Mask::causal, false, true}, set, set, set, float,
+                 void>(64);
+  check_schedules<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, false, true}>();
+}
+
 TEST_CASE("the same where the result was not kept") {
   check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax}, set, set, set, float, void>(64);
   check_backward<AttentionSize{2, 3, 5, AttentionMatrix::skip_init, Mask::full}, more, set, set, float, void>(64);

@@ -72,7 +72,7 @@ struct AttentionBy {
       Attention<float> found = given;
       const AttentionOperands<float> own = found.operands();
       const MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float> in{
-          query.data(), key.data(), value.data(), own.alpha, own.beta, own.gamma, own.slopes};
+          query.data(), key.data(), value.data(), own.alpha, own.beta, own.gamma, own.slopes, own.draw};
       attention<size, Cores>(nullptr, found.offsets.data(), found.sequences, found.longest, in, found.out.data(),
                              found.log_sum_exp.data());
       auto scratch = unwritten<float>(

@@ -66,6 +66,19 @@ TEST_CASE("operands of bfloat16: tiles in one place and in two, rows that tiles 
   }
 }
 
+TEST_CASE("dropped weights are those of the reference: tiles copied or loaded, results kept or not") {
+  constexpr bool drops = true;
+  By::check<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, true, drops}>(8);
+  By::check_operands<AttentionSize{2, 8, 24, AttentionMatrix::shaped, Mask::causal, false, drops}>({70, 0, 3});
+  if constexpr (!test::sanitized) {
+    By::check<AttentionSize{1, 64, 64, AttentionMatrix::softmax, Mask::causal, false, drops}>(8);
+    By::check<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full, false, drops}>(8);
+    By::check<AttentionSize{2, 3, 5, AttentionMatrix::skip_init, Mask::full, false, drops}, test::set, test::set,
+              test::set, void>(8);
+    By::check_operands<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal, true, drops}>({130, 5});
+  }
+}
+
 TEST_CASE("scores that grow from tile to tile: sums are scaled anew") {
   By::check_growing<AttentionSize{1, 64, 64, AttentionMatrix::softmax, Mask::causal}>();
   By::check_growing<AttentionSize{2, 16, 8, AttentionMatrix::shaped, Mask::full}>();

@@ -23,6 +23,8 @@ struct Attention {
   Index sequences, longest, tokens;
   std::vector<S> query, key, value, alpha, beta, gamma, slopes, dout;
   std::vector<S> out, log_sum_exp, dquery, dkey, dvalue, dalpha, dbeta, dgamma;
+  S rate{0.25};
+  detail::Draw step{.key = 5, .first_sequence = 3};
 
   explicit Attention(const AttentionSize& s, const std::vector<Index>& of = lengths)
       : size(s), sequences(static_cast<Index>(of.size())), longest(0) {
@@ -47,8 +49,9 @@ struct Attention {
   /// nullptr for what must not be read or written.
   AttentionOperands<S> operands() const {
     return {query.data(), key.data(), value.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
-            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr};
+            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr, draw()};
   }
+  AttentionDraw<S> draw() const { return size.drops ? AttentionDraw<S>{&rate, &step, 7} : AttentionDraw<S>{}; }
   AttentionGradients<S> gradients() {
     return {dquery.data(), dkey.data(), dvalue.data(), gains() ? dalpha.data() : nullptr,
             gains() ? dbeta.data() : nullptr, centred() ? dgamma.data() : nullptr};
@@ -61,6 +64,7 @@ struct Attention {
   /// The same in double, so that only arithmetic differs.
   Attention<double> wide() const {
     Attention<double> to(size, {});
+    to.rate = rate, to.step = step;
     const auto widen = [](const std::vector<S>& from, std::vector<double>& into) {
       into.assign(from.begin(), from.end());
     };

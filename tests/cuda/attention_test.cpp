@@ -51,6 +51,13 @@ TEST_CASE("every mixing, mask and bias gives what the reference gives") {
   check_forward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, double>(32);
 }
 
+TEST_CASE("dropped weights are those of the reference") {
+  check_forward<AttentionSize{2, 3, 5, AttentionMatrix::softmax, Mask::full, false, true}, float>(32);
+  check_forward<AttentionSize{2, 8, 32, AttentionMatrix::skip_init, Mask::causal, false, true}, double>(32);
+  check_forward<AttentionSize{1, 33, 64, AttentionMatrix::shaped, Mask::causal, true, true}, float>(32);
+  check_schedules<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, false, true}>();
+}
+
 TEST_CASE("widths of a vector, between, and of several; tiles shrink with width and type") {
   check_forward<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, float>(32);
   check_forward<AttentionSize{2, 8, 32, AttentionMatrix::shaped}, float>(32);

@@ -80,6 +80,15 @@ SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
                  AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::causal, true})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, AttentionMatrix::shaped})
+// Of dropped weights.
+SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float,
+                 AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::causal, false, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full, true, true})
 
 #define SIMPLX_STEPS(operands, stored, out, ...)                                                                       \
   template void attention_steps<__VA_ARGS__>(cudaStream_t, const Index*, Index, Index, const operands&,                \

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Decoder small(const BlockConfig& block, double dropout = 0) {
   return {.block = block, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9,
-          .positions = Positions::learned, .dropout = dropout};
+          .positions = Positions::learned, .dropout = dropout, .attention_dropout = dropout};
 }
 constexpr Decoder pre_ln_dropping = small(pre_ln, 0.3), norm_former_model = small(norm_former_resscale);
 constexpr Encoder bert{
@@ -26,8 +26,8 @@ constexpr Decoder wide{.block = sas_p, .vocab = 11, .width = 16, .heads = 2, .la
 
 /// One set of parameters for three layers.
 constexpr DecoderOf<Shared<ConfiguredBlock>> looping(Index width, double dropout = 0) {
-  return {.block = {{.config = sas_p, .heads = 2, .hidden = 16, .dropout = dropout}}, .vocab = 11, .width = width,
-          .layers = 3, .context = 9, .positions = Positions::learned};
+  return {.block = {{.config = sas_p, .heads = 2, .hidden = 16, .dropout = dropout, .attention_dropout = dropout}},
+          .vocab = 11, .width = width, .layers = 3, .context = 9, .positions = Positions::learned};
 }
 constexpr DecoderOf<Shared<ConfiguredBlock>> looped = looping(8, 0.3), looped_wide = looping(16);
 

@@ -324,7 +324,7 @@ struct HostWork {
 };
 
 inline constexpr Decoder dropping{.block = pre_ln, .vocab = 13, .width = 8, .heads = 2, .hidden = 16, .layers = 2,
-                                  .context = 9, .dropout = 0.2};
+                                  .context = 9, .dropout = 0.2, .attention_dropout = 0.2};
 
 template <auto const& of>
 void check_one_call() {

@@ -40,6 +40,7 @@ TEST_CASE("attention gives what the reference gives, and the same bits under eve
     with.operator()<AttentionMatrix::softmax, Mask::causal, true>();
     with.operator()<AttentionMatrix::skip_init, Mask::full, false>();
     with.operator()<AttentionMatrix::shaped, Mask::full, true>();
+    By::check<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal, false, true}>(8);  // dropped weights
     By::check<AttentionSize{1, 128, 64, AttentionMatrix::softmax, Mask::causal}>(8);
     By::check<AttentionSize{1, 64, 128, AttentionMatrix::shaped, Mask::full}>(8);
     By::check<AttentionSize{1, 128, 128, AttentionMatrix::shaped, Mask::causal}>(8);

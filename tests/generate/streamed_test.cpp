@@ -30,7 +30,7 @@ struct Sums {
 struct Turned {
   constexpr Expr operator()(Expr x) const {
     return softmax_attention(rotary(x, 3, hyper("base", 50)), rotary(x * weight("key", 12, 12), 3, 50.0), x,
-                             {.count = 3});
+                             {.count = 3, .dropout = 0.5});
   }
 };
 /// All that reads no row but its own.

@@ -20,7 +20,7 @@ constexpr Encoder encoder(const BlockConfig& block) {
 }
 constexpr Classifier classifier(const BlockConfig& block, double dropout = 0) {
   Encoder body = encoder(block);
-  body.dropout = dropout;
+  body.dropout = body.attention_dropout = dropout;
   return {body, {.classes = 3, .pooled = 20, .dropout = dropout}};
 }
 inline constexpr Encoder body = encoder(bert_sas_p);
@@ -136,7 +136,7 @@ TEST_CASE("without positions the order of all tokens but the first does not matt
   CHECK(largest_difference(logits<simplified>({{3, 7, 1, 18, 2}}), logits<simplified>({{3, 18, 2, 7, 1}})) > 1e-4);
 }
 
-TEST_CASE("dropout: of embedding, branches and head, in training alone; a sequence's mask is that of its number") {
+TEST_CASE("dropout: of embedding, branches, weights and head, in training alone; a sequence's mask is that of its number") {
   const auto run_of = [](std::vector<Index> lengths, Index first) {
     Evaluation<logits_of<dropped>> run(Rows{.tokens = std::accumulate(lengths.begin(), lengths.end(), Index(0))}, 3,
                                        lengths);
@@ -162,7 +162,8 @@ TEST_CASE("dropout: of embedding, branches and head, in training alone; a sequen
   CHECK(both.output()[0] != calm[0]);
   for (const char* rate :
        {"embedding_dropout.rate", "blocks.0.attention_dropout.rate", "blocks.1.attention_dropout.rate",
-        "blocks.0.mlp_dropout.rate", "blocks.1.mlp_dropout.rate", "pooler.dropout.rate"}) {
+        "blocks.0.attention.dropout.rate", "blocks.1.attention.dropout.rate", "blocks.0.mlp_dropout.rate",
+        "blocks.1.mlp_dropout.rate", "pooler.dropout.rate"}) {
     CAPTURE(rate);
     CHECK(both.constant(rate)[0] == 0.3);
     const std::vector<double> before(both.output().begin(), both.output().end());

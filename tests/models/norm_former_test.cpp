@@ -30,6 +30,8 @@ static_assert(normformer_2700m_normformer.block == norm_former_relu2);  // Sec. 
 static_assert(normformer_125m_baseline.dropout == 0.1 && normformer_2700m_normformer.dropout == 0.1);
 static_assert(normformer_355m_baseline.dropout == 0 && norm_former_125m(pre_ln_biased, 0).dropout == 0);
 static_assert(normformer_mlm_baseline.dropout == 0.1);
+static_assert(normformer_125m_baseline.attention_dropout == 0.1 && normformer_mlm_normformer.attention_dropout == 0.1);
+static_assert(normformer_355m_baseline.attention_dropout == 0);
 static_assert(parameters<normformer_2700m_resscale> == 2'649'544'704 + 32 * 2560);
 static_assert(!parameters_published<normformer_2700m_resscale>());
 

@@ -13,7 +13,8 @@ namespace {
 
 constexpr Rows rows = tokens{24};
 inline constexpr Decoder whole{
-    .block = v_skip_init, .vocab = 32, .width = 32, .heads = 2, .layers = 5, .context = 24, .dropout = 0.1};
+    .block = v_skip_init, .vocab = 32, .width = 32, .heads = 2, .layers = 5, .context = 24, .dropout = 0.1,
+    .attention_dropout = 0.2};
 inline constexpr Encoder encoder{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 3, .context = 24};
 
 template <auto const& model>

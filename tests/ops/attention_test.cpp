@@ -3,6 +3,9 @@
 
 #include "support.hpp"
 
+#include <optional>
+#include <span>
+
 using namespace simplx;
 
 namespace {
@@ -43,12 +46,49 @@ struct Layers {  // every layer has slopes of its own
 
 template <AttentionMatrix matrix, Index width, Mask mask, bool alibi>
 inline constexpr test::OnTokens<Attend<matrix>> model{width, {Heads{2, mask, alibi}}};
+template <AttentionMatrix matrix, Index width, Mask mask, bool alibi>
+inline constexpr test::OnTokens<Attend<matrix>> dropping{width, {Heads{2, mask, alibi, 0.25}}};
 template <AttentionMatrix matrix>
 inline constexpr test::OnTokens<Attend<matrix>> eight{16, {Heads{8, Mask::causal, true}}};
 
 inline constexpr test::OnTokens<Same> same_fast{16}, same_odd{6};
 inline constexpr test::OnTokens<FixedGains> fixed_gains{16};
 inline constexpr test::OnTokens<Layers> layers{16};
+/// Queries of zero, so that all weights that are not dropped are equal.
+struct Weights {
+  double rate = 0;
+  constexpr Expr operator()(Expr x) const {
+    const Expr none = x * 0.0;
+    return softmax_attention(none, none, x, {.count = 2, .mask = Mask::full, .dropout = rate});
+  }
+};
+struct WeightsOfLayers {
+  constexpr Expr operator()(Expr x) const {
+    return stack("blocks", 2, [](Expr y) { return y + Weights{0.5}(y); }, x);
+  }
+};
+inline constexpr test::OnTokens<Weights> weights{32, {0.5}}, all_weights{32};
+inline constexpr Randomness training{.training = true, .key = 5, .first_sequence = 2};
+
+template <auto const& model, class Backend = Cpu<double>>
+Evaluation<model, Backend> dropped_run(const std::vector<Index>& lengths, const Randomness& random = training) {
+  Evaluation<model, Backend> run(test::rows_of_lengths(lengths), 3, lengths);
+  test::fill_inputs(run);
+  run.random() = random;
+  return run;
+}
+template <auto const& model>
+void check_dropping() {
+  auto fast = dropped_run<model>({3, 1, 20});
+  auto reference = dropped_run<model, Cpu<double, Path::reference>>({3, 1, 20});
+  test::check_report(check_gradients(fast, {.step = 0.02}), {});
+  test::check_report(check_gradients(reference, {.step = 0.02}), {});
+  auto floats = dropped_run<model, Cpu<float>>({20, 1, 33});
+  auto exact = dropped_run<model, Cpu<double, Path::reference>>({20, 1, 33});
+  test::run_both_ways<float>(floats, detail::subject_of(floats));
+  test::run_both_ways<double>(exact, detail::subject_of(exact));
+  CHECK(test::distance_of<float>(floats, exact) < 2e-5);
+}
 
 template <AttentionMatrix matrix, Index width>
 void check_gradients_of() {
@@ -145,6 +185,91 @@ TEST_CASE("with its slopes at zero a bias is none") {
   std::ranges::fill(biased.constant("slopes"), 0.0);
   biased.forward();
   CHECK(distance(biased.output(), plain.output()) < 1e-14);
+}
+
+TEST_CASE("where weights are dropped: gradients against differences, floats and vectors against the reference") {
+  check_dropping<dropping<AttentionMatrix::softmax, 16, Mask::causal, false>>();
+  check_dropping<dropping<AttentionMatrix::softmax, 64, Mask::full, true>>();
+  check_dropping<dropping<AttentionMatrix::skip_init, 64, Mask::full, false>>();
+  check_dropping<dropping<AttentionMatrix::shaped, 64, Mask::causal, true>>();
+  check_dropping<dropping<AttentionMatrix::shaped, 6, Mask::full, false>>();
+}
+
+/// Values of two identities for each sequence: A_ij of head h is in row i and column 16 h + j.
+void fill_identities(std::span<double> x, const std::vector<Index>& lengths) {
+  std::size_t row = 0;
+  for (const Index length : lengths) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(length); ++i, ++row) {
+      for (std::size_t c = 0; c < 32; ++c) x[32 * row + c] = c % 16 == i ? 1 : 0;
+    }
+  }
+}
+template <auto const& model>
+std::vector<double> weights_of(const std::vector<Index>& lengths, const Randomness& random,
+                               std::optional<double> rate = {}) {
+  auto run = dropped_run<model>(lengths, random);
+  if (rate) run.constant("dropout.rate")[0] = *rate;
+  fill_identities(run.input("x"), lengths);
+  run.forward();
+  return {run.output().begin(), run.output().end()};
+}
+
+TEST_CASE("weights are dropped in training alone, and the others make up for them; the rate is set by name") {
+  const auto whole = weights_of<weights>({16}, {});
+  CHECK(whole == weights_of<all_weights>({16}, training));
+  CHECK(std::ranges::all_of(whole, [](double w) { return w == 1.0 / 16; }));
+  struct Case {
+    double rate, kept;
+    int dropped;
+  };
+  for (const Case& c : {Case{0.5, 2, 256}, {0.1, 1 / 0.9, 51}, {0, 1, 0}, {-1, 1, 0}, {1, 0, 512}, {2, 0, 512}}) {
+    CAPTURE(c.rate);
+    const auto w = weights_of<weights>({16}, training, c.rate);
+    CHECK(std::ranges::all_of(w, [&](double x) { return x == 0 || std::abs(x - c.kept / 16) < 1e-15; }));
+    CHECK(std::abs(std::ranges::count(w, 0.0) - c.dropped) <= 57);  // 5 deviations
+  }
+}
+
+/// How often both drop or neither: half of the time if they have nothing to do with one another.
+int agreeing(const std::vector<double>& a, const std::vector<double>& b, std::size_t shift = 0) {
+  int count = 0;
+  for (std::size_t i = 0; i + shift < a.size(); ++i) count += (a[i] == 0) == (b[i + shift] == 0);
+  return count;
+}
+
+TEST_CASE("what is dropped depends on seed and step, sequence and head, not on how sequences are packed or divided") {
+  const auto packed = weights_of<weights>({16, 9, 16}, training);
+  const auto part = [](const std::vector<double>& all, std::size_t row, std::size_t rows) {
+    return std::vector(all.begin() + 32 * static_cast<std::ptrdiff_t>(row),
+                       all.begin() + 32 * static_cast<std::ptrdiff_t>(row + rows));
+  };
+  CHECK(part(packed, 16, 9) == weights_of<weights>({9}, {.training = true, .key = 5, .first_sequence = 3}));
+  CHECK(part(packed, 25, 16) == weights_of<weights>({16}, {.training = true, .key = 5, .first_sequence = 4}));
+  const auto first = part(packed, 0, 16), third = part(packed, 25, 16);
+  const auto other_step = weights_of<weights>({16}, {.training = true, .key = 6, .first_sequence = 2});
+  CHECK(std::abs(agreeing(first, third) - 256) < 57);
+  CHECK(std::abs(agreeing(first, other_step) - 256) < 57);
+  CHECK(std::abs(agreeing(first, first, 16) - 256) < 57);  // a head and the other, or the next query
+}
+
+TEST_CASE("layers have rates and masks of their own") {
+  static constexpr test::OnTokens<WeightsOfLayers> of_layers{32};
+  auto run = dropped_run<of_layers>({16});
+  fill_identities(run.input("x"), {16});
+  /// The weights of one layer, where the other drops all.
+  const auto weights_of_one = [&](const char* one, const char* other) {
+    CHECK(run.constant(one)[0] == 0.5);
+    run.constant(other)[0] = 1;
+    run.forward();
+    run.constant(other)[0] = 0.5;
+    std::vector<double> found(run.output().begin(), run.output().end());
+    for (std::size_t i = 0; i < found.size(); ++i) found[i] -= run.input("x")[i];
+    return found;
+  };
+  const auto first = weights_of_one("blocks.0.dropout.rate", "blocks.1.dropout.rate");
+  const auto second = weights_of_one("blocks.1.dropout.rate", "blocks.0.dropout.rate");
+  CHECK(std::abs(std::ranges::count(first, 0.0) - 256) < 57);
+  CHECK(std::abs(agreeing(first, second) - 256) < 57);
 }
 
 TEST_CASE("FLOPs: a causal mask saves half of the scores, a full one nothing") {

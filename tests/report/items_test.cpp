@@ -46,14 +46,14 @@ TEST_CASE("a product with its bias is one box, a factor is a gain with its value
 }
 
 TEST_CASE("attention has the letters of its operands, its heads and its matrix") {
-  const std::vector<Item> items = items_of(ops_of_layer(Decoder{.block = sas_p_alibi}, 1));
+  const std::vector<Item> items = items_of(ops_of_layer(Decoder{.block = sas_p_alibi, .attention_dropout = 0.1}, 1));
   const auto found = std::ranges::find(items, Role::attention, &Item::role);
   REQUIRE(found != items.end());
   CHECK(plain_text(found->title) == "Shaped attention");
   CHECK(found->ports == std::vector<std::string>{"Q", "K", "V"});
   std::string details;
   for (const auto& line : found->details) details += plain_text(line) + "|";
-  CHECK(details == "(α I + β A − γ C) V|4 heads, causal|ALiBi|");
+  CHECK(details == "(α I + β A − γ C) V|4 heads, causal|ALiBi|dropout 0.1|");
 }
 
 TEST_CASE("a number of each head is a gain, however it reaches the head's columns") {

@@ -13,7 +13,8 @@ using namespace simplx;
 namespace {
 
 inline constexpr Decoder decoder{
-    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .dropout = 0.2};
+    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .dropout = 0.2,
+    .attention_dropout = 0.3};
 inline constexpr Classifier classifier{
     {.block = bert_sas_p, .vocab = 32, .width = 16, .heads = 2, .layers = 1, .context = 24, .position_rows = 26},
     {.classes = 5, .dropout = 0.2}};

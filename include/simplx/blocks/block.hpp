@@ -66,6 +66,7 @@ struct ConfiguredProjection {
 struct ConfiguredAttention {
   BlockConfig config;
   int heads;
+  double dropout;
   Mask mask;
 
   template <AttentionMatrix matrix>
@@ -75,6 +76,7 @@ struct ConfiguredAttention {
         .heads = heads,
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
+        .dropout = dropout,
         .mask = mask,
         .value = {config.value, config.value_projection_bias},
         .projection = {config.projection, config.value_projection_bias},
@@ -122,7 +124,8 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
-  double dropout = 0;  ///< of both branches, in training
+  double dropout = 0;            ///< of both branches, in training
+  double attention_dropout = 0;  ///< of attention's weights, in training
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -133,7 +136,7 @@ struct ConfiguredBlock {
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
       const auto y = scaled(c.attention_gain, "attention_gain",
-                            named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+                            named("attention", detail::ConfiguredAttention{c, heads, attention_dropout, mask})(n));
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {

@@ -103,6 +103,7 @@ struct Node {
   bool carry = false;     ///< of an input: what a stack's block is given
   bool observed = false;  ///< a probe: value and gradient stay readable
   bool result = false;    ///< an output
+  bool draws = false;     ///< its name tells its masks from those of other nodes
 
   BlockMaker* block = nullptr;  ///< of a stack
   RuleMaker* rules = nullptr;   ///< of a function with its own pull-back

@@ -76,6 +76,7 @@ struct Label {
   Init init{};
   signed char rank = 0;
   bool decays = false;
+  bool draws = false;
   Where where{};
 };
 
@@ -100,7 +101,7 @@ constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
   const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
   return is_input || node.kind == Kind::parameter || node.kind == Kind::constant || names_layers ||
-         node.op == Tag("dropout");
+         node.draws;
 }
 
 constexpr Summary summarise(Node* root) {
@@ -185,7 +186,7 @@ constexpr Flat<count> flatten(Node* root) {
       info.parameters = round_up(info.trained, alignment);
     }
     if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
-    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
+    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->draws, node->where};
   });
   return flat;
 }

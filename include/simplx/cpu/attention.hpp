@@ -19,12 +19,13 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.matrix, size.mask, size.alibi}, S,
-                             size.key_width, size.value_width>;
+  static constexpr AttentionSize padded{1, key_width, value_width, size.matrix, size.mask, size.alibi, size.drops};
+  using Head = AttentionHead<padded, S, size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
   Index first, rows;
   int h;
+  DroppedWeights<S> dropped;
   S *query, *key, *dq, *dk;       ///< (rows, key_width)
   S *value, *out_or_dout, *dv;    ///< (rows, value_width)
   S* log_sum_exp;                 ///< (rows)
@@ -33,8 +34,9 @@ struct PaddedHead {
   /// Elements of all of them but the scratch.
   static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
 
-  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
-      : in(operands), first(first_row), rows(count), h(number) {
+  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number,
+             const DroppedWeights<S>& weights, S* room)
+      : in(operands), first(first_row), rows(count), h(number), dropped(weights) {
     for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
     for (S** matrix : {&value, &out_or_dout, &dv}) *matrix = std::exchange(room, room + rows * value_width);
     log_sum_exp = std::exchange(room, room + rows);
@@ -70,7 +72,7 @@ struct PaddedHead {
   }
 
   void forward(S* result, S* log_sums) const {
-    Head(in, 0, rows, 0).forward(out_or_dout, log_sum_exp, scratch);
+    Head(in, 0, rows, 0, dropped).forward(out_or_dout, log_sum_exp, scratch);
     narrow<size.value_width, value_width, Write::store>(out_or_dout, result, value_at());
     for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
   }
@@ -79,7 +81,7 @@ struct PaddedHead {
     constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
     widen<size.value_width, value_width>(dout + value_at(), out_or_dout);
     for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
-    Head(in, 0, rows, 0).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
+    Head(in, 0, rows, 0, dropped).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
         log_sum_exp, out_or_dout, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
     narrow<size.key_width, key_width, dq_mode>(dq, to.query, key_at());
     narrow<size.key_width, key_width, dk_mode>(dk, to.key, key_at());
@@ -90,11 +92,14 @@ struct PaddedHead {
 template <AttentionSize size, class S>
 inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_width % lanes<S> != 0;
 
-/// Calls each(first row, rows, head) for the heads of each sequence.
-template <class Each>
-void for_each_head(Segments sequences, int heads, Each each) {
+/// Calls each(first row, rows, head, dropped weights) for the heads of each sequence.
+template <AttentionSize size, class S, class Each>
+void for_each_head(Segments sequences, const AttentionDraw<S>& draw, Each each) {
   for (Index s = 0; s < sequences.count; ++s) {
-    for (int h = 0; h < heads; ++h) each(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s], h);
+    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+    for (int h = 0; h < size.heads; ++h) {
+      each(first, rows, h, size.drops ? DroppedWeights<S>(draw, s, h) : DroppedWeights<S>());
+    }
   }
 }
 
@@ -115,35 +120,36 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
-      PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+      PaddedHead<size, S>(in, first, rows, h, dropped, scratch).forward(out, log_sum_exp);
     } else {
       using Head = AttentionHead<size, S>;
-      Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
+      Head(in, first, rows, h, dropped)
+          .forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
     }
   });
 }
 
-/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = dO V^T
+/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = D * dO V^T
 /// and correction = rowsum(A * dA):
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
-///   dV = alpha dO + beta A^T dO - gamma C^T dO
+///   dV = alpha dO + beta (A * D)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
 /// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
-      PaddedHead<size, S>(in, first, rows, h, scratch)
+      PaddedHead<size, S>(in, first, rows, h, dropped, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     } else {
       using Head = AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
-      Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
+      Head(in, first, rows, h, dropped).template backward<dq_mode, dk_mode, dv_mode>(
           log_sum_exp + first * size.heads + h, dout + value,
           {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);

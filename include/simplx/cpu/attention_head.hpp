@@ -17,6 +17,8 @@
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
 /// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+///
+/// Dropped weights are drawn by vectors of queries, each of which is a row of random words (core/random.hpp).
 
 #include <simplx/cpu/attention_size.hpp>
 #include <simplx/cpu/gemm.hpp>
@@ -60,9 +62,11 @@ struct AttentionHead {
   S alpha = 0, beta = 1, gamma = 0, slope = 0;
   S scale = 1 / std::sqrt(S(key_used));
   S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
+  DroppedWeights<S> dropped;
 
-  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h)
-      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)) {
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h, const DroppedWeights<S>& weights)
+      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)),
+        dropped(weights) {
     if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];
     if constexpr (centred) gamma = in.gamma[h];
     if constexpr (size.alibi) slope = in.slopes[h], shrink = -std::expm1(-slope);
@@ -93,6 +97,29 @@ struct AttentionHead {
     return score;
   }
 
+  /// The keys of the queries from `first` on.
+  using Words = typename detail::VectorOf<std::uint32_t, 4 * lanes<S>>::type;
+  struct LaneKeys {
+    Words first, second;
+  };
+  LaneKeys lane_keys(Index first) const {
+    LaneKeys keys{};
+    for (int lane = 0; size.drops && lane < lanes<S>; ++lane) {
+      const detail::RowKey row = dropped.row(first + lane);
+      keys.first[lane] = row.first, keys.second[lane] = row.second;
+    }
+    return keys;
+  }
+  /// x, a number of each query and that key, but 0 where its weight is dropped; without the factor of the others.
+  __attribute__((always_inline)) V kept(const LaneKeys& queries, Index key, V x) const {
+    if constexpr (!size.drops) return x;
+    typedef std::int32_t Signed __attribute__((vector_size(4 * lanes<S>)));
+    const Words column = Words{} + static_cast<std::uint32_t>(key);
+    const Words words = detail::row_word(queries.first, queries.second, column);
+    const Signed drops = (Signed)words < dropped.limit;
+    return select(__builtin_convertvector(drops, decltype(x < x)), V{}, x);
+  }
+
   /// The head's part of `count` rows, one after the other: apart by the width of all heads, most often a power of two,
   /// they would share a few sets of the cache.
   template <int width>
@@ -104,11 +131,12 @@ struct AttentionHead {
     return target;
   }
 
-  /// Scores (keys, query_group) become exp(score - maximum), in place; for each query the logarithm of the sum of
-  /// exp(score), and the factor that makes the numbers here weights, times beta.
+  /// Scores (keys, query_group) become exp(score - maximum), in place, or 0 if dropped; for each query the logarithm of
+  /// the sum of exp(score), and the factor that makes the numbers here weights, times beta.
   void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
+      const LaneKeys queries = lane_keys(first + lane);
       constexpr S unseen = -std::numeric_limits<S>::infinity();  // no weights where all scores are so: NaN
       V largest = splat<V>(unseen);
       for_each_key(first, keys, lane, unseen, [&](Index key, auto biased, auto seen) {
@@ -117,33 +145,38 @@ struct AttentionHead {
       V sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(column + key * query_group)) - largest)));
-        store(column + key * query_group, weight);
+        store(column + key * query_group, kept(queries, key, weight));
         sum_of_lane += weight;
       });
       store(log_sum_exp + lane, V(largest + log(sum_of_lane)));
-      store(normalise + lane, V(beta / sum_of_lane));
+      store(normalise + lane, V(beta * dropped.kept / sum_of_lane));
     }
   }
 
-  /// Scores become beta * A and dA = dO V^T becomes the gradient of the scores, both (keys, query_group) of row
-  /// stride block_stride; returns the sum of A * dA, which is the gradient of beta.
+  /// Scores become beta * A, as dropped, and dA = dO V^T becomes the gradient of the scores, both (keys, query_group)
+  /// of row stride block_stride; returns the sum of A * dA, which is the gradient of beta.
   S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
     V total{};
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
       const V log_sum = load<V>(log_sum_exp + lane);
+      const LaneKeys queries = lane_keys(first + lane);
       V correction{}, sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
         store(p + key * block_stride, weight);
-        correction += weight * load<V>(g + key * block_stride);
+        V d = load<V>(g + key * block_stride);
+        if constexpr (size.drops) store(g + key * block_stride, d = kept(queries, key, V(d * dropped.kept)));
+        correction += weight * d;
         sum_of_lane += weight;
       });
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = 0; key < keys; ++key) {
         V weight = load<V>(p + key * block_stride);
-        if constexpr (gains) {
-          weight *= beta;
+        if constexpr (gains) weight *= beta;
+        if constexpr (size.drops) {
+          store(p + key * block_stride, kept(queries, key, V(weight * dropped.kept)));
+        } else if constexpr (gains) {
           store(p + key * block_stride, weight);
         }
         store(g + key * block_stride, V(weight * scale * (load<V>(g + key * block_stride) - correction)));

@@ -67,7 +67,32 @@ struct DenseHead {
   HeadMap<const DenseMatrix<S>> query, key, value;
   S scale, alpha{0.0}, beta{1.0}, gamma{0.0};
   Matrix weights, mixed;  ///< A; C, until mix() makes it M
+  DroppedWeights<S> dropped{};
 
+  template <class Each>
+  DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Segments sequences, Index sequence, int h,
+            S* scratch, Each each)
+      : DenseHead(s, in, sequences.offsets[sequence], sequences.offsets[sequence + 1] - sequences.offsets[sequence], h,
+                  scratch, each) {
+    if (s.drops) dropped = {in.draw, sequence, h};
+  }
+
+  /// M = alpha I + beta A D - gamma C, in the place of C.
+  void mix() {
+    mixed *= -gamma;
+    for (Index i = 0; i < mixed.rows(); ++i) {
+      for (Index j = 0; j < mixed.cols(); ++j) mixed(i, j) += beta * kept(i, j, weights(i, j));
+    }
+    mixed.diagonal().array() += alpha;
+  }
+
+  /// x D_ij.
+  S kept(Index i, Index j, const S& x) const {
+    if (!size.drops) return x;
+    return dropped.drops(dropped.row(i), j) ? S(0.0) : S(x * dropped.kept);
+  }
+
+ private:
   template <class Each>
   DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Index first, Index rows, int h, S* scratch,
             Each each)
@@ -86,12 +111,6 @@ struct DenseHead {
     masked_softmax(size, slope, weights, each);
     mixed.setZero();
     if (s.matrix == AttentionMatrix::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
-  }
-
-  /// M = alpha I + beta A - gamma C, in the place of C.
-  void mix() {
-    mixed = beta * weights - gamma * mixed;
-    mixed.diagonal().array() += alpha;
   }
 
   static S inverse_root(int width) {
@@ -118,16 +137,16 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      DenseHead<S> head(size, in, first, rows, h, scratch,
+      DenseHead<S> head(size, in, sequences, s, h, scratch,
                         [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
       head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
 }
 
-/// The backward pass: with dM = dO V^T,
-///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
-///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
+/// The backward pass: with dM = dO V^T, and D of one where nothing is dropped,
+///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * D * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta D * dM - rowsum(beta D * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
 /// Shapes  dout as value.
 /// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>
@@ -137,13 +156,16 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
+      DenseHead<S> head(size, in, sequences, s, h, scratch, [](Index, const S&) {});
       const auto d_output = head_of(dout, first, rows, h, size.heads, size.value_width);
       Eigen::Map<DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
       d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
       if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
-      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
       if (to.gamma) to.gamma[h] -= head.mixed.cwiseProduct(d_mixed).sum();
+      for (Index i = 0; i < rows && size.drops; ++i) {
+        for (Index j = 0; j < rows; ++j) d_mixed(i, j) = head.kept(i, j, d_mixed(i, j));
+      }
+      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
 
       head.mix();
       if (dv_mode != Write::skip)

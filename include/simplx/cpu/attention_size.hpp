@@ -12,8 +12,13 @@
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
+///
+/// With dropout beta A is beta A D, element by element: D_ij is 0 with probability p, else 1 / (1 - p). It is never
+/// stored: backward draws it anew. Neither I nor C is dropped.
 
-#include <simplx/core/shape.hpp>
+#include <simplx/core/random.hpp>
+
+#include <limits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -31,6 +36,43 @@ struct AttentionSize {
   AttentionMatrix matrix = AttentionMatrix::softmax;
   Mask mask = Mask::causal;
   bool alibi = false;
+  bool drops = false;  ///< weights, as the operands say
+};
+
+/// From what the dropped weights of an attention are drawn.
+template <class S>
+struct AttentionDraw {
+  const S* rate = nullptr;              ///< the probability p
+  const detail::Draw* step = nullptr;   ///< what is drawn from in this step
+  std::uint64_t node = 0;               ///< the key of the node: detail::node_key
+};
+
+/// D of a head in a sequence.
+template <class S>
+struct DroppedWeights {
+  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::min();
+  static constexpr std::int32_t all = std::numeric_limits<std::int32_t>::max();
+  std::uint64_t key = 0;
+  std::int32_t limit = none;  ///< words below it, signed, drop
+  S kept{1.0};                ///< the factor of what is not dropped
+
+  DroppedWeights() = default;
+  /// By the number of the sequence among those of this call.
+  SIMPLX_HD DroppedWeights(const AttentionDraw<S>& draw, Index sequence, int head) {
+    const double asked = static_cast<double>(*draw.rate), rate = asked > 0 ? asked : 0;
+    const auto number = static_cast<std::uint64_t>(draw.step->first_sequence + sequence);
+    key = bits(bits(detail::mask_key(draw.step->key, draw.node), number), static_cast<std::uint64_t>(head));
+    const bool some = rate < 1;
+    limit = some ? static_cast<std::int32_t>(rate * 0x1p32 - 0x1p31) : all;
+    kept = S(some ? 1 / (1 - rate) : 0);
+  }
+  SIMPLX_HD detail::RowKey row(Index query) const {
+    return detail::row_key(key, static_cast<std::uint32_t>(query));
+  }
+  SIMPLX_HD bool drops(detail::RowKey row, Index other) const {
+    const auto word = detail::row_word(row.first, row.second, static_cast<std::uint32_t>(other));
+    return static_cast<std::int32_t>(word) < limit;
+  }
 };
 
 /// What an attention is given. Shapes: query, key (rows, heads * key_width); value (rows, heads * value_width);
@@ -39,6 +81,7 @@ template <class S>
 struct AttentionOperands {
   const S *query = nullptr, *key = nullptr, *value = nullptr;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
+  AttentionDraw<S> draw{};
 };
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as

@@ -36,6 +36,7 @@ struct MixedOperands {
   const Key* key;
   const Value* value;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
+  AttentionDraw<S> draw{};
 };
 
 /// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not
@@ -45,10 +46,21 @@ struct FixedSize {
   static constexpr int heads = head_count, key_width = width_of_keys, value_width = width_of_values;
   static constexpr int gains = matrix == AttentionMatrix::softmax ? 0 : matrix == AttentionMatrix::skip_init ? 2 : 3;
   static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = matrix == AttentionMatrix::shaped;
+  static constexpr bool drops = false;
   static constexpr Index key_stride = Index(heads) * key_width, value_stride = Index(heads) * value_width;
 };
+/// One that drops weights.
+template <class Size>
+struct DroppingSize : Size {
+  static constexpr bool drops = true;
+};
 template <AttentionSize size>
-using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.matrix, size.mask, size.alibi>;
+struct FixedOf {
+  using Whole = FixedSize<size.heads, size.key_width, size.value_width, size.matrix, size.mask, size.alibi>;
+  using type = std::conditional_t<size.drops, DroppingSize<Whole>, Whole>;
+};
+template <AttentionSize size>
+using Fixed = typename FixedOf<size>::type;
 
 /// Those of a head.
 template <class S>
@@ -84,6 +96,15 @@ struct HeadOfBlock {
     if constexpr (Size::gains > 0) of.alpha = in.alpha[h], of.beta = in.beta[h];
     if constexpr (Size::centred) of.gamma = in.gamma[h];
     return of;
+  }
+
+  template <class Operands>
+  __device__ DroppedWeights<S> dropped(Index sequences, const Operands& in) const {
+    if constexpr (Size::drops) {
+      return {in.draw, static_cast<Index>(blockIdx.x) % sequences, h};
+    } else {
+      return {};
+    }
   }
 
   /// The number of the tile if those that see the most keys, the last, begin first.
@@ -206,7 +227,7 @@ constexpr auto best_tiles() {
 template <class Size, class Cores>
 using FittingForwardTiles = typename decltype(best_tiles<ForwardTiles, Size, Cores>())::type;
 
-/// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
+/// out = alpha V + beta A D V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
 __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
                                   FittingForwardTiles<Size, Cores>::blocks)
@@ -227,6 +248,11 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
   typename Cores::template Product<Size::value_width> product = {};
   typename Cores::template Product<means ? Size::value_width : 1> mean = {};
+
+  const DroppedWeights<S> dropped = head.dropped(sequences, in);
+  detail::RowKey queries[own_rows];
+  SIMPLX_UNROLL
+  for (int a = 0; a < own_rows && Size::drops; ++a) queries[a] = dropped.row(begin + Cores::own_row(a));
 
   const auto fill = [&](int key, int place) {
     const int left = head.rows - key;
@@ -274,10 +300,11 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
         Cores::template scale_row<Size::value_width>(product, a, shrink[a]);
       }
     }
-    Cores::template each_score<others>([&](int a, int b, int, int) {
+    Cores::template each_score<others>([&](int a, int b, int, int col) {
       const S from = highest[a] > Head::unseen ? highest[a] : S(0);  // where nothing but -inf was seen: weights of 0
       scores[a][b] = Cores::power(scores[a][b] * factor - from * factor);
       total[a] += scores[a][b];
+      if constexpr (Size::drops) scores[a][b] = dropped.drops(queries[a], key + col) ? S(0) : scores[a][b];
     });
     Cores::add_product(scores, tiles.weights, tiles.value[place], product);  // (own, value_width)
     if constexpr (means) {
@@ -293,7 +320,7 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
   for (int a = 0; a < own_rows; ++a) {
     const int i = begin + Cores::own_row(a);
     total[a] = Cores::row_sum(total[a]);
-    Cores::template scale_row<Size::value_width>(product, a, S(1) / total[a]);
+    Cores::template scale_row<Size::value_width>(product, a, dropped.kept / total[a]);
     if constexpr (means) {
       Cores::template scale_row<Size::value_width>(mean, a, i < head.rows ? S(1) / head.mean_sum(i) : S(0));
     }

@@ -12,6 +12,8 @@
 ///
 ///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
 ///
+/// With dropout A D is for A in dV, and D dM for dM in dbeta, dS and the correction, which O then has as well.
+///
 /// Where beta is small this loses alpha / beta roundings of O: with gains O is not rounded, and cores that round no
 /// factors rather take the pass.
 ///
@@ -185,6 +187,19 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, Fitti
     });
   };
 
+  const DroppedWeights<S> dropped = head.dropped(sequences, in);
+  detail::RowKey queries[own_rows];
+  SIMPLX_UNROLL
+  for (int a = 0; a < own_rows && Size::drops; ++a) queries[a] = dropped.row(begin + Cores::own_row(a));
+  /// dM of an element, as its weight was dropped.
+  const auto kept = [&](int a, int key, S d_weight) {
+    if constexpr (Size::drops) {
+      return dropped.drops(queries[a], key) ? S(0) : dropped.kept * d_weight;
+    } else {
+      return d_weight;
+    }
+  };
+
   S correction[own_rows] = {}, mean[own_rows] = {};  // mean: of dM by the weights of C, as forward rounds them
   if constexpr (known || Size::gains > 0) {
     constexpr int together = Cores::template together<Size::value_width>;
@@ -203,8 +218,9 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, Fitti
     S total[own_rows] = {};  // of A
     const auto use = [&](int key, int, const Scores& weights, Scores& d_weights) {
       if constexpr (!known) {
-        Cores::template each_score<others>([&](int a, int b, int, int) {
-          correction[a] += gains.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
+        Cores::template each_score<others>([&](int a, int b, int, int col) {
+          correction[a] += gains.beta * weights[a][b] * kept(a, key + col, d_weights[a][b]);
+          total[a] += weights[a][b];
         });
       }
       if constexpr (Size::centred) {
@@ -238,11 +254,11 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, Fitti
 
   if constexpr (second_pass) {
     typename Cores::template Product<Size::key_width> product = {};
-    each_tile_of_keys(std::true_type(), 0, [&](int, int place, Scores& weights, const Scores& d_weights) {
-      Cores::template each_score<others>([&](int a, int b, int, int) {
-        const S weight = weights[a][b];
-        if constexpr (Size::gains > 0) gain_sums[1] += weight * d_weights[a][b];
-        weights[a][b] = weight * (gains.beta * d_weights[a][b] - correction[a]);
+    each_tile_of_keys(std::true_type(), 0, [&](int key, int place, Scores& weights, const Scores& d_weights) {
+      Cores::template each_score<others>([&](int a, int b, int, int col) {
+        const S weight = weights[a][b], d = kept(a, key + col, d_weights[a][b]);
+        if constexpr (Size::gains > 0) gain_sums[1] += weight * d;
+        weights[a][b] = weight * (gains.beta * d - correction[a]);
       });
       if constexpr (dq_mode == Write::skip) return;
       Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
@@ -283,6 +299,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
   const HeadGains<S> gains = head.gains(in);
   typename Cores::template Product<Size::key_width> dk = {};
   typename Cores::template Product<Size::value_width> dv = {};
+  const DroppedWeights<S> dropped = head.dropped(sequences, in);
 
   const auto fill = [&](int query, int place) {
     const int left = head.rows - query;
@@ -324,11 +341,16 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int copied = Cores::copies ? col : 0;
       const S weight = weights[a][b];
+      if constexpr (Size::drops) {
+        const S kept = dropped.drops(dropped.row(query + col), begin + row) ? S(0) : dropped.kept;
+        weights[a][b] *= kept;
+        if constexpr (dk_mode != Write::skip) d_scores[a][b] *= kept;
+      }
       if constexpr (dk_mode != Write::skip) {
         const S d = Cores::copies ? tiles.correction[place][copied] : correction[b];
         d_scores[a][b] = weight * (gains.beta * d_scores[a][b] - d);
       }
-      weights[a][b] = gains.beta * weight;
+      weights[a][b] = gains.beta * weights[a][b];
       if constexpr (Size::centred) {
         const S mean_factor = Cores::copies ? tiles.mean[place][copied] : mean[b];
         weights[a][b] -= head.mean_weight(mean_factor, query + col, begin + row);

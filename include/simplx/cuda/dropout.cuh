@@ -21,12 +21,12 @@ namespace gpu {
 
 inline constexpr unsigned dropout_threads = 256;
 
-/// to = from m / (1 - rate), m drawn for each element of a sequence; `node` is op<"dropout">::node_key. A warp has a
+/// to = from m / (1 - rate), m drawn for each element of a sequence; `node` is detail::node_key. A warp has a
 /// row of up to 1024 columns, or several narrow ones, and more warps a wider one: it finds their sequence and key once,
 /// which takes longer than a few elements, then goes along them, so many neighbours a thread.
 template <Write mode, bool of_sequences, int together, class S>
 __global__ void __launch_bounds__(dropout_threads)
-    dropout_kernel(Sequences sequences, const Draw* draw, std::uint64_t node, One<S> rate, const S* from, S* to,
+    dropout_kernel(Sequences sequences, const detail::Draw* draw, std::uint64_t node, One<S> rate, const S* from, S* to,
                    Index rows, Index cols) {
   const Index row = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;
   if (row >= rows) return;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(dropout_threads)
   const std::uint64_t limit = dropped < 1 ? static_cast<std::uint64_t>(std::ceil(dropped * 0x1p52 - 0.5)) << 12 : 0;
   const auto kept = Number<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
   const auto sequence = sequences.of(row);
-  const std::uint64_t key = bits(op<"dropout">::key(draw->key, node),
+  const std::uint64_t key = bits(detail::mask_key(draw->key, node),
                                  static_cast<std::uint64_t>(of_sequences ? draw->first_sequence + sequence.number : 0));
   const Index first = (row - sequence.begin) * cols;  // of the row in its sequence
   const Index step = static_cast<Index>(gridDim.y) * blockDim.x * together;
@@ -82,7 +82,7 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
     const dim3 grid(gpu::blocks_for(f.rows(), down), gpu::blocks_for(cols, 1024));
     constexpr auto kernel = gpu::dropout_kernel<mode, !F::out_shape.is_fixed(), together, S>;
     gpu::launch(gpu::stream_of(f), kernel, grid, dim3(across, down), streams(f), f.context.gpu->draw(),
-                op<"dropout">::node_key(f), gpu::one<1>(f), from, to, f.rows(), cols);
+                detail::node_key(f), gpu::one<1>(f), from, to, f.rows(), cols);
   }
 };
 

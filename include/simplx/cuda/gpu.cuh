@@ -14,16 +14,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace gpu {
-
-/// What changes from step to step of Randomness.
-struct Draw {
-  std::uint64_t key;
-  Index first_sequence;
-};
-
-}  // namespace gpu
-
 class Gpu {
  public:
   /// Errors  throws Error if there is no GPU, or if its memory is short
@@ -44,7 +34,7 @@ class Gpu {
   const gpu::Products& products() const { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
   // On the device.
-  const gpu::Draw* draw() const { return draw_.data(); }
+  const detail::Draw* draw() const { return draw_.data(); }
   /// How many tokens of a stream were evaluated before these; 0 of whole sequences.
   const Index* past() const { return past_.data(); }
 
@@ -122,7 +112,7 @@ class Gpu {
 
   GpuStream stream_;
   gpu::Products products_;
-  gpu::Upload<gpu::Draw> draw_{1};
+  gpu::Upload<detail::Draw> draw_{1};
   gpu::Upload<Index> past_{1};
   const float* parameters_ = nullptr;
   const __nv_bfloat16* rounded_ = nullptr;

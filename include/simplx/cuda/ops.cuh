@@ -207,7 +207,8 @@ struct attention_kernels : detail::attention_op<matrix> {
     const auto mixed = [&](auto* query, auto* key, auto* value) {
       using Mixed = MixedOperands<std::remove_cvref_t<decltype(*query)>, std::remove_cvref_t<decltype(*key)>,
                                   std::remove_cvref_t<decltype(*value)>, typename F::Scalar>;
-      return Mixed{query, key, value, in.alpha, in.beta, in.gamma, in.slopes};
+      return Mixed{query,    key,       value,     in.alpha,
+                   in.beta,  in.gamma,  in.slopes, {in.draw.rate, f.context.gpu->draw(), in.draw.node}};
     };
     return mixed(value_of<Cuda<p>, 0>(f), value_of<Cuda<p>, 1>(f), value_of<Cuda<p>, 2>(f));
   }
@@ -218,22 +219,33 @@ struct attention_kernels : detail::attention_op<matrix> {
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    constexpr AttentionSize size = Op::template size<F>;
-    const auto& [offsets, sequences] = f.context.segments;
-    attention<size, Cores<F>>(stream_of(f), offsets, sequences, f.context.longest, operands(f), place_of<Cuda<p>>(f),
-                              f.saved());
+    as_drawn(f, [&](auto drops) {
+      const auto& [offsets, sequences] = f.context.segments;
+      attention<Op::template size<F, decltype(drops)::value>, Cores<F>>(
+          stream_of(f), offsets, sequences, f.context.longest, operands(f), place_of<Cuda<p>>(f), f.saved());
+    });
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    constexpr AttentionSize size = Op::template size<F>;
-    const auto& [offsets, sequences] = f.context.segments;
-    attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
-        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
-        stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
-        f.scratch());
+    as_drawn(f, [&](auto drops) {
+      const auto& [offsets, sequences] = f.context.segments;
+      attention_backward<Op::template size<F, decltype(drops)::value>, Cores<F>, F::template write<0>,
+                         F::template write<1>, F::template write<2>>(
+          stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
+          stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
+          f.scratch());
+    });
   }
 
  private:
+  /// Calls run(drops): whether weights may be dropped, as a constant. The rate is read on the device.
+  template <class F, class Run>
+  static void as_drawn(const F& f, Run run) {
+    if constexpr (Op::template size<F>.drops) {
+      if (f.context.random.training) return run(std::true_type());
+    }
+    run(std::false_type());
+  }
   /// What forward gave, if it is still there.
   template <class F>
   static auto result_of(const F& f) {

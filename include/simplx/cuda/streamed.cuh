@@ -83,7 +83,7 @@ struct attention_streamed_on_device : detail::streamed_attention<matrix> {
   template <class F>
   using Stored = std::conditional_t<p == Precision::bfloat16, __nv_bfloat16, typename F::Scalar>;
   template <class F>
-  static constexpr AttentionSize size = Op::template size<F>;
+  static constexpr AttentionSize size = Op::template size<F, false>;
   template <class F>
   static constexpr Index keys = Host::template key_heads<F> * size<F>.key_width;
   template <class F>

@@ -42,7 +42,7 @@ template <AttentionMatrix matrix>
 struct streamed_attention : by_row {
   using Op = attention_op<matrix>;
   template <class F>
-  static constexpr AttentionSize size = Op::template size<F>;
+  static constexpr AttentionSize size = Op::template size<F, false>;
   template <class F>
   static constexpr int key_heads =
       heads_of_its_own<typename F::Graph>(F::template argument<1>, size<F>.heads, size<F>.key_width);

@@ -65,6 +65,7 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
+  double attention_dropout = 0;  ///< in training: of attention's weights
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
@@ -76,10 +77,10 @@ struct Decoder {
     return {block.norm, block.norm_epsilon};
   }
   constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
-    return {.block = {block, heads, hidden, Mask::causal, dropout}, .vocab = vocab, .width = width, .layers = layers,
-            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
-            .position_rows = position_rows, .scaled_embedding = scaled_embedding, .final_norm = norm_after_blocks(),
-            .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
+    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout}, .vocab = vocab, .width = width,
+            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
+            .observed = observed, .position_rows = position_rows, .scaled_embedding = scaled_embedding,
+            .final_norm = norm_after_blocks(), .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
   /// As in DecoderOf.
   template <class Head>

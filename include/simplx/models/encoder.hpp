@@ -74,14 +74,15 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
+  double attention_dropout = 0;  ///< in training: of attention's weights
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return {.block = {block, heads, hidden, Mask::full, dropout}, .vocab = vocab, .width = width, .layers = layers,
-            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
-            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout}, .vocab = vocab, .width = width,
+            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
+            .observed = observed, .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
             .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
             .recomputed = recomputed, .tiled_loss = tiled_loss};
   }

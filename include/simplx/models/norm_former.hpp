@@ -10,8 +10,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sinusoids, embeddings times sqrt(d), 2048 tokens; dropout as in their scripts, which drop attention's weights as
-/// well. The ablations (Table 7) are of 125M without dropout.
+/// Sinusoids, embeddings times sqrt(d), 2048 tokens; dropout as in their scripts, of attention's weights as well. The
+/// ablations (Table 7) are of 125M without dropout.
 constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Index width, int heads,
                                       double dropout = 0.1) {
   return {.block = block,
@@ -22,7 +22,8 @@ constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Inde
           .context = 2048,
           .positions = Positions::sinusoidal,
           .scaled_embedding = true,
-          .dropout = dropout};
+          .dropout = dropout,
+          .attention_dropout = dropout};
 }
 constexpr Decoder norm_former_125m(const BlockConfig& block, double dropout = 0.1) {
   return norm_former_decoder(block, 12, 768, 12, dropout);
@@ -31,8 +32,8 @@ constexpr Decoder norm_former_355m(const BlockConfig& block) { return norm_forme
 constexpr Decoder norm_former_1300m(const BlockConfig& block) { return norm_former_decoder(block, 24, 2048, 32); }
 constexpr Decoder norm_former_2700m(const BlockConfig& block) { return norm_former_decoder(block, 32, 2560, 32); }
 
-/// RoBERTa-base with norms in front of the branches and none of the embedding, with its dropout but for that of
-/// attention's weights; two rows of its table of positions, of 514, are not used.
+/// RoBERTa-base with norms in front of the branches and none of the embedding, with its dropout; two rows of its table
+/// of positions, of 514, are not used.
 constexpr Encoder norm_former_encoder(const BlockConfig& block) {
   return {.block = block,
           .vocab = 51'200,
@@ -44,7 +45,8 @@ constexpr Encoder norm_former_encoder(const BlockConfig& block) {
           .position_rows = 514,
           .embedding_norm = false,
           .masked_head = true,
-          .dropout = 0.1};
+          .dropout = 0.1,
+          .attention_dropout = 0.1};
 }
 
 /// What it is fine-tuned as: RoBERTa-base's head.

@@ -77,6 +77,7 @@ struct SelfAttention {
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
+  double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -104,7 +105,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);

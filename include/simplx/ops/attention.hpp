@@ -17,33 +17,39 @@
 /// | A, C    | (T, T) per sequence  | never stored: C V is a running mean of V, from both sides if full |
 /// | m       | (1, H)               | slopes of ALiBi [Press et al. 2022]; zero without                |
 ///
+/// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
+/// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
 /// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 #include <simplx/cpu/attention.hpp>
 #include <simplx/cpu/attention_reference.hpp>
-#include <simplx/ops/kernel.hpp>
+#include <simplx/ops/dropout.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`.
+/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`,
+/// `{.count = 8, .dropout = 0.1}`.
 struct Heads {
   int count = 1;
   Mask mask = Mask::causal;
   bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
+  double dropout = 0;  ///< in training, of the weights: the rate is a hyper(...), "dropout.rate"; 0 leaves no trace
 };
 
 namespace detail {
 
 constexpr Attributes attributes_of(const Heads& heads) {
-  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi, heads.dropout != 0}};
 }
 constexpr Heads heads_in(Attributes attributes) {
   return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
           attributes.integers[2] != 0};
 }
 
-/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
+constexpr bool drops_weights(Attributes attributes) { return attributes.integers[3] != 0; }
+
+/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias; the rate if weights are dropped.
 template <AttentionMatrix matrix>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -60,8 +66,11 @@ struct attention_op : kernel_op {
     if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
     if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
     if (value.cols % heads != 0) return {"heads", heads, value.cols};
+    const bool drops = drops_weights(attributes);
+    auto left = static_cast<int>(sizeof...(per_head));
     for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
-      if (!(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
+      const bool is_rate = drops && left-- == 0;
+      if (!is_rate && !(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
     }
     return value;
   }
@@ -71,14 +80,15 @@ struct attention_op : kernel_op {
     return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
   }
 
-  template <class F>
+  template <class F, bool drops = drops_weights(F::attributes)>
   static constexpr AttentionSize size{
       .heads = heads_in(F::attributes).count,
       .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
       .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
       .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
-      .alibi = heads_in(F::attributes).alibi};
+      .alibi = heads_in(F::attributes).alibi,
+      .drops = drops};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -102,7 +112,20 @@ struct attention_op : kernel_op {
     if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
     if constexpr (gains > 2) in.gamma = f.template in<5>();
     if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
+    if constexpr (size<F>.drops) in.draw = {f.template in<3 + gains + size<F>.alibi>(), nullptr, node_key(f)};
     return in;
+  }
+  /// Calls run(drops, operands): whether weights are dropped, as a constant.
+  template <class F, class Run>
+  static void as_drawn(const F& f, Run run) {
+    auto in = operands(f);
+    if constexpr (size<F>.drops) {
+      const Randomness& random = f.context.random;
+      const Draw step{random.key, random.first_sequence};
+      in.draw.step = &step;
+      if (random.training && static_cast<double>(*in.draw.rate) > 0) return run(std::true_type(), in);
+    }
+    run(std::false_type(), in);
   }
   template <class F>
   static auto gradients(const F& f) {
@@ -114,34 +137,44 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    if constexpr (Cpu<S, path>::by_vectors) {
-      cpu::attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
-    } else {
-      cpu::attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
-    }
+    as_drawn(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, decltype(drops)::value>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
+      } else {
+        cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+      }
+    });
   }
 
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
-    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    if constexpr (Cpu<S, path>::by_vectors) {
-      cpu::attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(),
-                                                   gradients(f), f.scratch());
-    } else {
-      cpu::attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(),
-                                        gradients(f), f.scratch());
-    }
+    as_drawn(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, decltype(drops)::value>;
+      constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
+                                                f.scratch());
+      } else {
+        cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
+                                          f.scratch());
+      }
+    });
   }
 };
 
-/// The node; with a bias, its slopes are the last operand.
+/// The node; slopes and rate follow the other operands.
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
-  const Attributes attributes = detail::attributes_of(heads);
-  if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
-  return apply<name>(attributes, query, others..., At(fixed("slopes", 1, heads.count, alibi_slopes, where), where));
+  const auto with = [&](const auto&... last) { return apply<name>(attributes_of(heads), query, others..., last...); };
+  const auto with_slopes = [&](const auto&... last) {
+    return heads.alibi ? with(At(fixed("slopes", 1, heads.count, alibi_slopes, where), where), last...) : with(last...);
+  };
+  if (heads.dropout == 0) return with_slopes();
+  const At rate(hyper("dropout.rate", heads.dropout, where), where);
+  return drawing("dropout.mask", with_slopes(rate), rate);
 }
 
 }  // namespace detail

@@ -13,6 +13,32 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
+template <class F>
+std::uint64_t node_key(const F& frame) {
+  return scramble(extended(frame.context.random.scope, F::name.view()));
+}
+
+/// A node that draws masks, as which it is known by that name. With an error for a rate that is known to be no
+/// probability.
+constexpr Expr drawing(const char* name, Expr result, At rate) {
+  result.node->name = name;
+  result.node->draws = true;
+  const Node& given = *rate.node;
+  const bool is_literal = given.kind == Kind::number;
+  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
+  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
+  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
+    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
+    broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
+  }
+  return result;
+}
+
+}  // namespace detail
+
 template <>
 struct op<"dropout"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -22,15 +48,6 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     if (x.axis == Axis::labelled) return {"dropout rows", static_cast<Index>(x.axis), 0};
     return x;
-  }
-  /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
-  template <class F>
-  static std::uint64_t node_key(const F& frame) {
-    return detail::scramble(detail::extended(frame.context.random.scope, F::name.view()));
-  }
-  /// The key of its masks in a step.
-  SIMPLX_HD static constexpr std::uint64_t key(std::uint64_t step, std::uint64_t node) {
-    return detail::scramble(step ^ node);
   }
   /// Calls f(element, factor) for all elements.
   template <class F, class Visit>
@@ -44,7 +61,7 @@ struct op<"dropout"> : kernel_op {
       return;
     }
     const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
-    const std::uint64_t of_node = key(random.key, node_key(frame));
+    const std::uint64_t of_node = detail::mask_key(random.key, detail::node_key(frame));
     const auto sequence = [&](Index number, Index first, Index count) {
       const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
       for (Index i = 0; i < count * cols; ++i) {
@@ -85,17 +102,7 @@ struct op<"dropout"> : kernel_op {
 /// Errors  does not compile for a number that is not from 0 to 1
 /// Cost    one random number for each element, forward and backward; keeps nothing
 constexpr Expr dropout(const char* name, At x, At rate) {
-  Expr result = apply<"dropout">({}, x, rate);
-  result.node->name = name;
-  const Node& given = *rate.node;
-  const bool is_literal = given.kind == Kind::number;
-  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
-  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
-  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
-    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
-    detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
-  }
-  return result;
+  return detail::drawing(name, apply<"dropout">({}, x, rate), rate);
 }
 
 }  // namespace simplx

@@ -267,6 +267,9 @@ class ItemMaker {
       item.details.push_back({{fmt::format("{} {}{}", heads.count, heads.count == 1 ? "head" : "heads",
                                            heads.mask == Mask::causal ? ", causal" : "")}});
       if (heads.alibi) item.details.push_back({{"ALiBi"}});
+      if (detail::drops_weights(op.attributes)) {  // the rate is the last operand
+        item.details.push_back({{"dropout " + number_text(row(op.arguments.back()).init.value)}});
+      }
     } else if (item.role != Role::norm) {
       for (const int leaf : leaves) item.details.push_back(leaf_label(leaf));
     }
