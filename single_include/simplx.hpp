@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 83a8a54fba9c4ab1
+// sha256 of the headers: df0590d75c702b3c
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -458,7 +458,7 @@ struct Node {
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
-  Name name{};            ///< of a leaf, a probe, an output or a stack
+  Name name{};            ///< of a leaf, a probe, an output, a stack, or a kernel that draws masks
   Init init{};            ///< of a parameter or constant
   signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
   bool decays = false;    ///< of a parameter: weight decay applies
@@ -2032,11 +2032,17 @@ struct Summary {
 
 namespace detail {
 
+/// A kernel that is no stack has a name only if it draws masks, which its name tells from those of others.
+constexpr bool draws(const Info& info, const Label& label) {
+  return info.kind == Kind::kernel && !info.stack && !label.name.empty();
+}
+constexpr bool draws(const Node& node) { return node.kind == Kind::kernel && !node.block && !node.name.empty(); }
+
 constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
   const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
   return is_input || node.kind == Kind::parameter || node.kind == Kind::constant || names_layers ||
-         node.op == Tag("dropout");
+         draws(node);
 }
 
 constexpr Summary summarise(Node* root) {
@@ -8046,6 +8052,93 @@ SIMPLX_RULE("law of the base", (possible<left, right>),
 
 }  // namespace simplx
 
+// ---- simplx/core/random.hpp
+
+/// \file simplx/core/random.hpp
+/// Random numbers without state: a number is a function of a key and a counter.
+///
+/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The laws are drawn by
+/// our own code, since standard libraries differ in theirs.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+}  // namespace detail
+
+/// The key of a name under a seed.
+constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
+}
+
+namespace detail {
+/// A number for a name; that of "ab" is extended(extended(0, "a"), "b").
+constexpr std::uint64_t extended(std::uint64_t number, std::string_view name) {
+  for (const char c : name) number = number * 0x100000001b3ull + static_cast<unsigned char>(c);
+  return number;
+}
+}  // namespace detail
+
+/// 64 random bits.
+SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+}
+
+namespace detail {
+
+/// What dropout draws from in the step of a training that comes after `steps` others.
+constexpr std::uint64_t dropout_key(std::uint64_t seed, long steps) {
+  return bits(key_of(seed, "dropout"), static_cast<std::uint64_t>(steps));
+}
+/// What the masks of all nodes are drawn from in a step.
+struct Draw {
+  std::uint64_t key = 0;
+  Index first_sequence = 0;  ///< number of the first sequence among those of the whole step
+};
+/// The key of the masks of a node in a step.
+SIMPLX_HD constexpr std::uint64_t mask_key(std::uint64_t step, std::uint64_t node) { return scramble(step ^ node); }
+
+/// Random words for the columns of a row: of 32 bits, since vectors and GPUs multiply such at once.
+struct RowKey {
+  std::uint32_t first = 0, second = 0;
+};
+/// Every bit of the result depends on every bit of the argument: the best mixer of two rounds that a search found.
+/// [Wellons 2018, "Prospecting for hash functions"] The second key goes between the rounds: rows whose first keys are
+/// a few columns apart would otherwise have the same words, moved.
+template <class Word>
+SIMPLX_HD __attribute__((always_inline)) constexpr Word scramble_word(Word word, Word second) {
+  word = (word ^ (word >> 16)) * 0x21f0aaadu;
+  word = (word ^ (word >> 15) ^ second) * 0xd35a2d97u;
+  return word ^ (word >> 15);
+}
+SIMPLX_HD constexpr RowKey row_key(std::uint64_t key, std::uint32_t row) {
+  const auto low = static_cast<std::uint32_t>(key), high = static_cast<std::uint32_t>(key >> 32);
+  const std::uint32_t first = scramble_word(low + row * 0x9e3779b9u, high);
+  return {first, scramble_word(first + 0x9e3779b9u, high)};
+}
+/// The word of a column; for one, or by vectors.
+template <class Word>
+SIMPLX_HD __attribute__((always_inline)) constexpr Word row_word(Word first, Word second, Word column) {
+  return scramble_word(Word(first + column * 0x9e3779b9u), second);
+}
+
+}  // namespace detail
+
+/// Uniform in (0, 1), never 0 or 1.
+SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/attention_size.hpp
 
 /// \file simplx/cpu/attention_size.hpp
@@ -8059,6 +8152,9 @@ SIMPLX_RULE("law of the base", (possible<left, right>),
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
+///
+/// With dropout beta A is beta A D, element by element: D_ij is 0 with probability p, else 1 / (1 - p). It is never
+/// stored: backward draws it anew. Neither I nor C is dropped.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -8076,6 +8172,43 @@ struct AttentionSize {
   AttentionMatrix matrix = AttentionMatrix::softmax;
   Mask mask = Mask::causal;
   bool alibi = false;
+  bool drops = false;  ///< weights, as the operands say
+};
+
+/// From what the dropped weights of an attention are drawn.
+template <class S>
+struct AttentionDraw {
+  const S* rate = nullptr;              ///< the probability p
+  const detail::Draw* step = nullptr;   ///< what is drawn from in this step
+  std::uint64_t node = 0;               ///< the key of the node: detail::node_key
+};
+
+/// D of a head in a sequence.
+template <class S>
+struct DroppedWeights {
+  static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::min();
+  static constexpr std::int32_t all = std::numeric_limits<std::int32_t>::max();
+  std::uint64_t key = 0;
+  std::int32_t limit = none;  ///< words below it, signed, drop
+  S kept{1.0};                ///< the factor of what is not dropped
+
+  DroppedWeights() = default;
+  /// By the number of the sequence among those of this call.
+  SIMPLX_HD DroppedWeights(const AttentionDraw<S>& draw, Index sequence, int head) {
+    const double asked = static_cast<double>(*draw.rate), rate = asked > 0 ? asked : 0;
+    const auto number = static_cast<std::uint64_t>(draw.step->first_sequence + sequence);
+    key = bits(bits(detail::mask_key(draw.step->key, draw.node), number), static_cast<std::uint64_t>(head));
+    const bool some = rate < 1;
+    limit = some ? static_cast<std::int32_t>(rate * 0x1p32 - 0x1p31) : all;
+    kept = S(some ? 1 / (1 - rate) : 0);
+  }
+  SIMPLX_HD detail::RowKey row(Index query) const {
+    return detail::row_key(key, static_cast<std::uint32_t>(query));
+  }
+  SIMPLX_HD bool drops(detail::RowKey row, Index other) const {
+    const auto word = detail::row_word(row.first, row.second, static_cast<std::uint32_t>(other));
+    return static_cast<std::int32_t>(word) < limit;
+  }
 };
 
 /// What an attention is given. Shapes: query, key (rows, heads * key_width); value (rows, heads * value_width);
@@ -8084,6 +8217,7 @@ template <class S>
 struct AttentionOperands {
   const S *query = nullptr, *key = nullptr, *value = nullptr;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
+  AttentionDraw<S> draw{};
 };
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as
@@ -8116,6 +8250,8 @@ struct AttentionGradients {
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
 /// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+///
+/// Dropped weights are drawn by vectors of queries, each of which is a row of random words (core/random.hpp).
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
@@ -8148,9 +8284,11 @@ struct AttentionHead {
   S alpha = 0, beta = 1, gamma = 0, slope = 0;
   S scale = 1 / std::sqrt(S(key_used));
   S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
+  DroppedWeights<S> dropped;
 
-  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h)
-      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)) {
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h, const DroppedWeights<S>& weights)
+      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)),
+        dropped(weights) {
     if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];
     if constexpr (centred) gamma = in.gamma[h];
     if constexpr (size.alibi) slope = in.slopes[h], shrink = -std::expm1(-slope);
@@ -8181,6 +8319,29 @@ struct AttentionHead {
     return score;
   }
 
+  /// The keys of the queries from `first` on.
+  using Words = typename detail::VectorOf<std::uint32_t, 4 * lanes<S>>::type;
+  struct LaneKeys {
+    Words first, second;
+  };
+  LaneKeys lane_keys(Index first) const {
+    LaneKeys keys{};
+    for (int lane = 0; size.drops && lane < lanes<S>; ++lane) {
+      const detail::RowKey row = dropped.row(first + lane);
+      keys.first[lane] = row.first, keys.second[lane] = row.second;
+    }
+    return keys;
+  }
+  /// x, a number of each query and that key, but 0 where its weight is dropped; without the factor of the others.
+  __attribute__((always_inline)) V kept(const LaneKeys& queries, Index key, V x) const {
+    if constexpr (!size.drops) return x;
+    typedef std::int32_t Signed __attribute__((vector_size(4 * lanes<S>)));
+    const Words column = Words{} + static_cast<std::uint32_t>(key);
+    const Words words = detail::row_word(queries.first, queries.second, column);
+    const Signed drops = (Signed)words < dropped.limit;
+    return select(__builtin_convertvector(drops, decltype(x < x)), V{}, x);
+  }
+
   /// The head's part of `count` rows, one after the other: apart by the width of all heads, most often a power of two,
   /// they would share a few sets of the cache.
   template <int width>
@@ -8192,11 +8353,12 @@ struct AttentionHead {
     return target;
   }
 
-  /// Scores (keys, query_group) become exp(score - maximum), in place; for each query the logarithm of the sum of
-  /// exp(score), and the factor that makes the numbers here weights, times beta.
+  /// Scores (keys, query_group) become exp(score - maximum), in place, or 0 if dropped; for each query the logarithm of
+  /// the sum of exp(score), and the factor that makes the numbers here weights, times beta.
   void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
+      const LaneKeys queries = lane_keys(first + lane);
       constexpr S unseen = -std::numeric_limits<S>::infinity();  // no weights where all scores are so: NaN
       V largest = splat<V>(unseen);
       for_each_key(first, keys, lane, unseen, [&](Index key, auto biased, auto seen) {
@@ -8205,33 +8367,38 @@ struct AttentionHead {
       V sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(column + key * query_group)) - largest)));
-        store(column + key * query_group, weight);
+        store(column + key * query_group, kept(queries, key, weight));
         sum_of_lane += weight;
       });
       store(log_sum_exp + lane, V(largest + log(sum_of_lane)));
-      store(normalise + lane, V(beta / sum_of_lane));
+      store(normalise + lane, V(beta * dropped.kept / sum_of_lane));
     }
   }
 
-  /// Scores become beta * A and dA = dO V^T becomes the gradient of the scores, both (keys, query_group) of row
-  /// stride block_stride; returns the sum of A * dA, which is the gradient of beta.
+  /// Scores become beta * A, as dropped, and dA = dO V^T becomes the gradient of the scores, both (keys, query_group)
+  /// of row stride block_stride; returns the sum of A * dA, which is the gradient of beta.
   S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
     V total{};
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
       const V log_sum = load<V>(log_sum_exp + lane);
+      const LaneKeys queries = lane_keys(first + lane);
       V correction{}, sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
         store(p + key * block_stride, weight);
-        correction += weight * load<V>(g + key * block_stride);
+        V d = load<V>(g + key * block_stride);
+        if constexpr (size.drops) store(g + key * block_stride, d = kept(queries, key, V(d * dropped.kept)));
+        correction += weight * d;
         sum_of_lane += weight;
       });
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = 0; key < keys; ++key) {
         V weight = load<V>(p + key * block_stride);
-        if constexpr (gains) {
-          weight *= beta;
+        if constexpr (gains) weight *= beta;
+        if constexpr (size.drops) {
+          store(p + key * block_stride, kept(queries, key, V(weight * dropped.kept)));
+        } else if constexpr (gains) {
           store(p + key * block_stride, weight);
         }
         store(g + key * block_stride, V(weight * scale * (load<V>(g + key * block_stride) - correction)));
@@ -8435,12 +8602,13 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.matrix, size.mask, size.alibi}, S,
-                             size.key_width, size.value_width>;
+  static constexpr AttentionSize padded{1, key_width, value_width, size.matrix, size.mask, size.alibi, size.drops};
+  using Head = AttentionHead<padded, S, size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
   Index first, rows;
   int h;
+  DroppedWeights<S> dropped;
   S *query, *key, *dq, *dk;       ///< (rows, key_width)
   S *value, *out_or_dout, *dv;    ///< (rows, value_width)
   S* log_sum_exp;                 ///< (rows)
@@ -8449,8 +8617,9 @@ struct PaddedHead {
   /// Elements of all of them but the scratch.
   static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
 
-  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
-      : in(operands), first(first_row), rows(count), h(number) {
+  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number,
+             const DroppedWeights<S>& weights, S* room)
+      : in(operands), first(first_row), rows(count), h(number), dropped(weights) {
     for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
     for (S** matrix : {&value, &out_or_dout, &dv}) *matrix = std::exchange(room, room + rows * value_width);
     log_sum_exp = std::exchange(room, room + rows);
@@ -8486,7 +8655,7 @@ struct PaddedHead {
   }
 
   void forward(S* result, S* log_sums) const {
-    Head(in, 0, rows, 0).forward(out_or_dout, log_sum_exp, scratch);
+    Head(in, 0, rows, 0, dropped).forward(out_or_dout, log_sum_exp, scratch);
     narrow<size.value_width, value_width, Write::store>(out_or_dout, result, value_at());
     for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
   }
@@ -8495,7 +8664,7 @@ struct PaddedHead {
     constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
     widen<size.value_width, value_width>(dout + value_at(), out_or_dout);
     for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
-    Head(in, 0, rows, 0).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
+    Head(in, 0, rows, 0, dropped).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
         log_sum_exp, out_or_dout, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
     narrow<size.key_width, key_width, dq_mode>(dq, to.query, key_at());
     narrow<size.key_width, key_width, dk_mode>(dk, to.key, key_at());
@@ -8506,11 +8675,14 @@ struct PaddedHead {
 template <AttentionSize size, class S>
 inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_width % lanes<S> != 0;
 
-/// Calls each(first row, rows, head) for the heads of each sequence.
-template <class Each>
-void for_each_head(Segments sequences, int heads, Each each) {
+/// Calls each(first row, rows, head, dropped weights) for the heads of each sequence.
+template <AttentionSize size, class S, class Each>
+void for_each_head(Segments sequences, const AttentionDraw<S>& draw, Each each) {
   for (Index s = 0; s < sequences.count; ++s) {
-    for (int h = 0; h < heads; ++h) each(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s], h);
+    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+    for (int h = 0; h < size.heads; ++h) {
+      each(first, rows, h, size.drops ? DroppedWeights<S>(draw, s, h) : DroppedWeights<S>());
+    }
   }
 }
 
@@ -8531,35 +8703,36 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
-      PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+      PaddedHead<size, S>(in, first, rows, h, dropped, scratch).forward(out, log_sum_exp);
     } else {
       using Head = AttentionHead<size, S>;
-      Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
+      Head(in, first, rows, h, dropped)
+          .forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
     }
   });
 }
 
-/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = dO V^T
+/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = D * dO V^T
 /// and correction = rowsum(A * dA):
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
-///   dV = alpha dO + beta A^T dO - gamma C^T dO
+///   dV = alpha dO + beta (A * D)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
 /// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
-      PaddedHead<size, S>(in, first, rows, h, scratch)
+      PaddedHead<size, S>(in, first, rows, h, dropped, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     } else {
       using Head = AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
-      Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
+      Head(in, first, rows, h, dropped).template backward<dq_mode, dk_mode, dv_mode>(
           log_sum_exp + first * size.heads + h, dout + value,
           {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);
@@ -8631,7 +8804,32 @@ struct DenseHead {
   HeadMap<const DenseMatrix<S>> query, key, value;
   S scale, alpha{0.0}, beta{1.0}, gamma{0.0};
   Matrix weights, mixed;  ///< A; C, until mix() makes it M
+  DroppedWeights<S> dropped{};
 
+  template <class Each>
+  DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Segments sequences, Index sequence, int h,
+            S* scratch, Each each)
+      : DenseHead(s, in, sequences.offsets[sequence], sequences.offsets[sequence + 1] - sequences.offsets[sequence], h,
+                  scratch, each) {
+    if (s.drops) dropped = {in.draw, sequence, h};
+  }
+
+  /// M = alpha I + beta A D - gamma C, in the place of C.
+  void mix() {
+    mixed *= -gamma;
+    for (Index i = 0; i < mixed.rows(); ++i) {
+      for (Index j = 0; j < mixed.cols(); ++j) mixed(i, j) += beta * kept(i, j, weights(i, j));
+    }
+    mixed.diagonal().array() += alpha;
+  }
+
+  /// x D_ij.
+  S kept(Index i, Index j, const S& x) const {
+    if (!size.drops) return x;
+    return dropped.drops(dropped.row(i), j) ? S(0.0) : S(x * dropped.kept);
+  }
+
+ private:
   template <class Each>
   DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Index first, Index rows, int h, S* scratch,
             Each each)
@@ -8650,12 +8848,6 @@ struct DenseHead {
     masked_softmax(size, slope, weights, each);
     mixed.setZero();
     if (s.matrix == AttentionMatrix::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
-  }
-
-  /// M = alpha I + beta A - gamma C, in the place of C.
-  void mix() {
-    mixed = beta * weights - gamma * mixed;
-    mixed.diagonal().array() += alpha;
   }
 
   static S inverse_root(int width) {
@@ -8682,16 +8874,16 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      DenseHead<S> head(size, in, first, rows, h, scratch,
+      DenseHead<S> head(size, in, sequences, s, h, scratch,
                         [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
       head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
 }
 
-/// The backward pass: with dM = dO V^T,
-///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
-///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
+/// The backward pass: with dM = dO V^T, and D of one where nothing is dropped,
+///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * D * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta D * dM - rowsum(beta D * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
 /// Shapes  dout as value.
 /// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>
@@ -8701,13 +8893,16 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
+      DenseHead<S> head(size, in, sequences, s, h, scratch, [](Index, const S&) {});
       const auto d_output = head_of(dout, first, rows, h, size.heads, size.value_width);
       Eigen::Map<DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
       d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
       if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
-      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
       if (to.gamma) to.gamma[h] -= head.mixed.cwiseProduct(d_mixed).sum();
+      for (Index i = 0; i < rows && size.drops; ++i) {
+        for (Index j = 0; j < rows; ++j) d_mixed(i, j) = head.kept(i, j, d_mixed(i, j));
+      }
+      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
 
       head.mix();
       if (dv_mode != Write::skip)
@@ -8730,6 +8925,113 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
 
 }  // namespace simplx::cpu
 
+// ---- simplx/ops/dropout.hpp
+
+/// \file simplx/ops/dropout.hpp
+/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
+///
+/// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
+/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated. The
+/// mask of a fixed shape, such as a weight's, is one for all sequences of a step.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
+template <class F>
+std::uint64_t node_key(const F& frame) {
+  return scramble(extended(frame.context.random.scope, F::name.view()));
+}
+
+/// The node, known by that name as one that draws masks. With an error for no name, and for a rate that is known to be
+/// no probability.
+constexpr Expr drawing(const char* name, Expr result, At rate) {
+  result.node->name = name;
+  if (result.node->kind != Kind::error && result.node->name.empty()) {
+    broken(result.node, "a name", result.node->where.line, 0);
+  }
+  const Node& given = *rate.node;
+  const bool is_literal = given.kind == Kind::number;
+  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
+  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
+  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
+    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
+    broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+template <>
+struct op<"dropout"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  static constexpr unsigned char constant_operands = 0b10;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
+    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    if (x.axis == Axis::labelled) return {"dropout rows", static_cast<Index>(x.axis), 0};
+    return x;
+  }
+  /// Calls f(element, factor) for all elements.
+  template <class F, class Visit>
+  static void each(const F& frame, Visit visit) {
+    using S = typename F::Scalar;
+    constexpr Index cols = F::out_shape.cols;
+    const Randomness& random = frame.context.random;
+    const double rate = static_cast<double>(*frame.template in<1>());
+    if (!random.training || !(rate > 0)) {
+      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
+      return;
+    }
+    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const std::uint64_t of_node = detail::mask_key(random.key, detail::node_key(frame));
+    const auto sequence = [&](Index number, Index first, Index count) {
+      const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
+      for (Index i = 0; i < count * cols; ++i) {
+        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
+      }
+    };
+    if constexpr (F::out_shape.axis == Axis::tokens) {
+      frame.context.segments.each(sequence);
+    } else if constexpr (F::out_shape.is_fixed()) {
+      sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, [&](Index i, S factor) {
+      if constexpr (F::template write<0> == Write::store) {
+        dx[i] = g[i] * factor;
+      } else {
+        dx[i] += g[i] * factor;
+      }
+    });
+  }
+};
+
+/// Drops elements in training; the name tells the masks of a model apart.
+///
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1); set at run time below 0 it counts as 0, above 1 as 1
+/// Errors  does not compile for a number that is not from 0 to 1
+/// Cost    one random number for each element, forward and backward; keeps nothing
+constexpr Expr dropout(const char* name, At x, At rate) {
+  return detail::drawing(name, apply<"dropout">({}, x, rate), rate);
+}
+
+}  // namespace simplx
+
 // ---- simplx/ops/attention.hpp
 
 /// \file simplx/ops/attention.hpp
@@ -8748,29 +9050,35 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
 /// | A, C    | (T, T) per sequence  | never stored: C V is a running mean of V, from both sides if full |
 /// | m       | (1, H)               | slopes of ALiBi [Press et al. 2022]; zero without                |
 ///
+/// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
+/// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
 /// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`.
+/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`,
+/// `{.count = 8, .dropout = 0.1}`.
 struct Heads {
   int count = 1;
   Mask mask = Mask::causal;
   bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
+  double dropout = 0;  ///< in training, of the weights: the rate is a hyper(...), "dropout.rate"; 0 leaves no trace
 };
 
 namespace detail {
 
 constexpr Attributes attributes_of(const Heads& heads) {
-  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi, heads.dropout != 0}};
 }
 constexpr Heads heads_in(Attributes attributes) {
   return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
           attributes.integers[2] != 0};
 }
 
-/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
+constexpr bool drops_weights(Attributes attributes) { return attributes.integers[3] != 0; }
+
+/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias; the rate if weights are dropped.
 template <AttentionMatrix matrix>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -8787,8 +9095,11 @@ struct attention_op : kernel_op {
     if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
     if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
     if (value.cols % heads != 0) return {"heads", heads, value.cols};
+    const bool drops = drops_weights(attributes);
+    auto left = static_cast<int>(sizeof...(per_head));
     for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
-      if (!(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
+      const bool is_rate = drops && left-- == 0;
+      if (!is_rate && !(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
     }
     return value;
   }
@@ -8798,14 +9109,15 @@ struct attention_op : kernel_op {
     return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
   }
 
-  template <class F>
+  template <class F, bool drops = drops_weights(F::attributes)>
   static constexpr AttentionSize size{
       .heads = heads_in(F::attributes).count,
       .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
       .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
       .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
-      .alibi = heads_in(F::attributes).alibi};
+      .alibi = heads_in(F::attributes).alibi,
+      .drops = drops};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -8829,7 +9141,14 @@ struct attention_op : kernel_op {
     if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
     if constexpr (gains > 2) in.gamma = f.template in<5>();
     if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
+    if constexpr (size<F>.drops) in.draw = {f.template in<3 + gains + size<F>.alibi>(), nullptr, node_key(f)};
     return in;
+  }
+  /// Whether weights are dropped now.
+  template <class F>
+  static bool drops_now(const F& f) {
+    if constexpr (!size<F>.drops) return false;
+    return f.context.random.training && static_cast<double>(*operands(f).draw.rate) > 0;
   }
   template <class F>
   static auto gradients(const F& f) {
@@ -8841,34 +9160,55 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    if constexpr (Cpu<S, path>::by_vectors) {
-      cpu::attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
-    } else {
-      cpu::attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
-    }
+    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
+    return drops_now(f) ? forward_of<dropping, Cpu<S, path>>(f) : forward_of<whole, Cpu<S, path>>(f);
   }
-
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
-    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    if constexpr (Cpu<S, path>::by_vectors) {
-      cpu::attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(),
-                                                   gradients(f), f.scratch());
+    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
+    return drops_now(f) ? backward_of<dropping, Cpu<S, path>>(f) : backward_of<whole, Cpu<S, path>>(f);
+  }
+
+ private:
+  template <AttentionSize of, class Backend, class F>
+  static void forward_of(const F& f) {
+    const Draw step{f.context.random.key, f.context.random.first_sequence};
+    auto in = operands(f);
+    in.draw.step = &step;
+    if constexpr (Backend::by_vectors) {
+      cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
     } else {
-      cpu::attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(),
-                                        gradients(f), f.scratch());
+      cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+    }
+  }
+  template <AttentionSize of, class Backend, class F>
+  static void backward_of(const F& f) {
+    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
+    const Draw step{f.context.random.key, f.context.random.first_sequence};
+    auto in = operands(f);
+    in.draw.step = &step;
+    if constexpr (Backend::by_vectors) {
+      cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
+                                              f.scratch());
+    } else {
+      cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
+                                        f.scratch());
     }
   }
 };
 
-/// The node; with a bias, its slopes are the last operand.
+/// The node; slopes and rate follow the other operands.
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
-  const Attributes attributes = detail::attributes_of(heads);
-  if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
-  return apply<name>(attributes, query, others..., At(fixed("slopes", 1, heads.count, alibi_slopes, where), where));
+  const auto with = [&](const auto&... last) { return apply<name>(attributes_of(heads), query, others..., last...); };
+  const auto with_slopes = [&](const auto&... last) {
+    return heads.alibi ? with(At(fixed("slopes", 1, heads.count, alibi_slopes, where), where), last...) : with(last...);
+  };
+  if (heads.dropout == 0) return with_slopes();
+  const At rate(hyper("dropout.rate", heads.dropout, where), where);
+  return drawing("dropout.mask", with_slopes(rate), rate);
 }
 
 }  // namespace detail
@@ -9696,6 +10036,7 @@ struct SelfAttention {
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
+  double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -9723,7 +10064,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);
@@ -10183,158 +10524,6 @@ inline constexpr NamedBlock all_blocks[] = {
     {"bert_sas_p", bert_sas_p, true},
     {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},
 };
-
-}  // namespace simplx
-
-// ---- simplx/core/random.hpp
-
-/// \file simplx/core/random.hpp
-/// Random numbers without state: a number is a function of a key and a counter.
-///
-/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
-/// no other, and numbers can be drawn in any order, by any thread, on any device. The laws are drawn by
-/// our own code, since standard libraries differ in theirs.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-}  // namespace detail
-
-/// The key of a name under a seed.
-constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
-}
-
-namespace detail {
-/// A number for a name; that of "ab" is extended(extended(0, "a"), "b").
-constexpr std::uint64_t extended(std::uint64_t number, std::string_view name) {
-  for (const char c : name) number = number * 0x100000001b3ull + static_cast<unsigned char>(c);
-  return number;
-}
-}  // namespace detail
-
-/// 64 random bits.
-SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
-  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
-}
-
-namespace detail {
-/// What dropout draws from in the step of a training that comes after `steps` others.
-constexpr std::uint64_t dropout_key(std::uint64_t seed, long steps) {
-  return bits(key_of(seed, "dropout"), static_cast<std::uint64_t>(steps));
-}
-}  // namespace detail
-
-/// Uniform in (0, 1), never 0 or 1.
-SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
-  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
-}
-
-}  // namespace simplx
-
-// ---- simplx/ops/dropout.hpp
-
-/// \file simplx/ops/dropout.hpp
-/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
-///
-/// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
-/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated. The
-/// mask of a fixed shape, such as a weight's, is one for all sequences of a step.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"dropout"> : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr unsigned char constant_operands = 0b10;
-  static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
-    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
-    if (x.axis == Axis::labelled) return {"dropout rows", static_cast<Index>(x.axis), 0};
-    return x;
-  }
-  /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
-  template <class F>
-  static std::uint64_t node_key(const F& frame) {
-    return detail::scramble(detail::extended(frame.context.random.scope, F::name.view()));
-  }
-  /// The key of its masks in a step.
-  SIMPLX_HD static constexpr std::uint64_t key(std::uint64_t step, std::uint64_t node) {
-    return detail::scramble(step ^ node);
-  }
-  /// Calls f(element, factor) for all elements.
-  template <class F, class Visit>
-  static void each(const F& frame, Visit visit) {
-    using S = typename F::Scalar;
-    constexpr Index cols = F::out_shape.cols;
-    const Randomness& random = frame.context.random;
-    const double rate = static_cast<double>(*frame.template in<1>());
-    if (!random.training || !(rate > 0)) {
-      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
-      return;
-    }
-    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
-    const std::uint64_t of_node = key(random.key, node_key(frame));
-    const auto sequence = [&](Index number, Index first, Index count) {
-      const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
-      for (Index i = 0; i < count * cols; ++i) {
-        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
-      }
-    };
-    if constexpr (F::out_shape.axis == Axis::tokens) {
-      frame.context.segments.each(sequence);
-    } else if constexpr (F::out_shape.is_fixed()) {
-      sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
-    } else {
-      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
-    }
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    const S* x = frame.template in<0>();
-    S* y = frame.out();
-    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    const S* g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    each(frame, [&](Index i, S factor) {
-      if constexpr (F::template write<0> == Write::store) {
-        dx[i] = g[i] * factor;
-      } else {
-        dx[i] += g[i] * factor;
-      }
-    });
-  }
-};
-
-/// Drops elements in training; the name tells the masks of a model apart.
-///
-/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1); set at run time below 0 it counts as 0, above 1 as 1
-/// Errors  does not compile for a number that is not from 0 to 1
-/// Cost    one random number for each element, forward and backward; keeps nothing
-constexpr Expr dropout(const char* name, At x, At rate) {
-  Expr result = apply<"dropout">({}, x, rate);
-  result.node->name = name;
-  const Node& given = *rate.node;
-  const bool is_literal = given.kind == Kind::number;
-  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
-  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
-  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
-    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
-    detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
-  }
-  return result;
-}
 
 }  // namespace simplx
 
@@ -11356,6 +11545,7 @@ struct ConfiguredProjection {
 struct ConfiguredAttention {
   BlockConfig config;
   int heads;
+  double dropout;
   Mask mask;
 
   template <AttentionMatrix matrix>
@@ -11365,6 +11555,7 @@ struct ConfiguredAttention {
         .heads = heads,
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
+        .dropout = dropout,
         .mask = mask,
         .value = {config.value, config.value_projection_bias},
         .projection = {config.projection, config.value_projection_bias},
@@ -11412,7 +11603,8 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
-  double dropout = 0;  ///< of both branches, in training
+  double dropout = 0;            ///< of both branches, in training
+  double attention_dropout = 0;  ///< of attention's weights, in training
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -11423,7 +11615,7 @@ struct ConfiguredBlock {
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
       const auto y = scaled(c.attention_gain, "attention_gain",
-                            named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+                            named("attention", detail::ConfiguredAttention{c, heads, attention_dropout, mask})(n));
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
@@ -12421,7 +12613,7 @@ struct TensorLister {
   /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
   void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
     for (int i = begin; i < end; ++i) {
-      if (label[i].op == Tag("dropout")) masks.push_back(prefix + std::string(label[i].name.view()));
+      if (draws(info[i], label[i])) masks.push_back(prefix + std::string(label[i].name.view()));
       if (!is_tensor(info[i].kind)) continue;
       const bool learned = info[i].kind == Kind::parameter;
       Index& offset = learned ? parameters : constants;
@@ -12451,8 +12643,9 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
       }
     } else {
       using Function = typename G::template rule_of<node, 0>;
-      for (const Label& label : Function::flat.label) {
-        if (!(label.op == Tag("dropout"))) continue;
+      for (int i = 0; i < Function::count; ++i) {
+        const Label& label = Function::flat.label[i];
+        if (!draws(Function::flat.info[i], label)) continue;
         lister.masks_in_functions.push_back(prefix + std::string(label.name.view()));
       }
     }
@@ -18677,7 +18870,7 @@ template <AttentionMatrix matrix>
 struct streamed_attention : by_row {
   using Op = attention_op<matrix>;
   template <class F>
-  static constexpr AttentionSize size = Op::template size<F>;
+  static constexpr AttentionSize size = Op::template size<F, false>;
   template <class F>
   static constexpr int key_heads =
       heads_of_its_own<typename F::Graph>(F::template argument<1>, size<F>.heads, size<F>.key_width);
@@ -19825,14 +20018,15 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
+  double attention_dropout = 0;  ///< in training: of attention's weights
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return {.block = {block, heads, hidden, Mask::full, dropout}, .vocab = vocab, .width = width, .layers = layers,
-            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
-            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout}, .vocab = vocab, .width = width,
+            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
+            .observed = observed, .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
             .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
             .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
@@ -19945,6 +20139,7 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
+  double attention_dropout = 0;  ///< in training: of attention's weights
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
@@ -19956,10 +20151,10 @@ struct Decoder {
     return {block.norm, block.norm_epsilon};
   }
   constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
-    return {.block = {block, heads, hidden, Mask::causal, dropout}, .vocab = vocab, .width = width, .layers = layers,
-            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
-            .position_rows = position_rows, .scaled_embedding = scaled_embedding, .final_norm = norm_after_blocks(),
-            .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
+    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout}, .vocab = vocab, .width = width,
+            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
+            .observed = observed, .position_rows = position_rows, .scaled_embedding = scaled_embedding,
+            .final_norm = norm_after_blocks(), .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
   /// As in DecoderOf.
   template <class Head>
@@ -20142,8 +20337,8 @@ constexpr auto with_model_of(const NamedBlock& block, F f) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sinusoids, embeddings times sqrt(d), 2048 tokens; dropout as in their scripts, which drop attention's weights as
-/// well. The ablations (Table 7) are of 125M without dropout.
+/// Sinusoids, embeddings times sqrt(d), 2048 tokens; dropout as in their scripts, of attention's weights as well. The
+/// ablations (Table 7) are of 125M without dropout.
 constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Index width, int heads,
                                       double dropout = 0.1) {
   return {.block = block,
@@ -20154,7 +20349,8 @@ constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Inde
           .context = 2048,
           .positions = Positions::sinusoidal,
           .scaled_embedding = true,
-          .dropout = dropout};
+          .dropout = dropout,
+          .attention_dropout = dropout};
 }
 constexpr Decoder norm_former_125m(const BlockConfig& block, double dropout = 0.1) {
   return norm_former_decoder(block, 12, 768, 12, dropout);
@@ -20163,8 +20359,8 @@ constexpr Decoder norm_former_355m(const BlockConfig& block) { return norm_forme
 constexpr Decoder norm_former_1300m(const BlockConfig& block) { return norm_former_decoder(block, 24, 2048, 32); }
 constexpr Decoder norm_former_2700m(const BlockConfig& block) { return norm_former_decoder(block, 32, 2560, 32); }
 
-/// RoBERTa-base with norms in front of the branches and none of the embedding, with its dropout but for that of
-/// attention's weights; two rows of its table of positions, of 514, are not used.
+/// RoBERTa-base with norms in front of the branches and none of the embedding, with its dropout; two rows of its table
+/// of positions, of 514, are not used.
 constexpr Encoder norm_former_encoder(const BlockConfig& block) {
   return {.block = block,
           .vocab = 51'200,
@@ -20176,7 +20372,8 @@ constexpr Encoder norm_former_encoder(const BlockConfig& block) {
           .position_rows = 514,
           .embedding_norm = false,
           .masked_head = true,
-          .dropout = 0.1};
+          .dropout = 0.1,
+          .attention_dropout = 0.1};
 }
 
 /// What it is fine-tuned as: RoBERTa-base's head.

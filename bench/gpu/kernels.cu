@@ -126,10 +126,10 @@ void rows_of_a_layer(Bench& bench) {
 
 /// T: what query, key, value, the result's gradient and without gains the result are stored as; rate: of products of
 /// that kind.
-template <AttentionMatrix matrix, Mask mask, class Cores, class T>
+template <AttentionMatrix matrix, Mask mask, class Cores, class T, bool drops = false>
 void attention_of_a_layer(Bench& bench, std::string name, Index context, double rate) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
-                               .matrix = matrix, .mask = mask};
+                               .matrix = matrix, .mask = mask, .drops = drops};
   const Index sequences = tokens / context;
   name += " attention, T = " + std::to_string(context);
   using Out = std::conditional_t<matrix == AttentionMatrix::softmax, T, float>;
@@ -143,7 +143,11 @@ void attention_of_a_layer(Bench& bench, std::string name, Index context, double 
   DeviceBuffer<float> log_sum_exp(tokens * heads), dq(tokens * width), dk(tokens * width), dv(tokens * width),
       dgains(3 * heads), scratch(attention_backward_scratch<size, Cores>(tokens, sequences, context));
   dgains.fill_with_zero(bench.stream);
-  const MixedOperands<T, T, T, float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
+  DeviceBuffer<float> dropped(1);
+  DeviceBuffer<detail::Draw> step(1);
+  dropped.copy_from(std::vector{0.1f}, bench.stream), step.copy_from(std::vector{detail::Draw{}}, bench.stream);
+  MixedOperands<T, T, T, float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
+  if (drops) in.draw = {dropped.data(), step.data(), 1};
   const double seen = mask == Mask::causal ? (context + 1) / 2.0 : context;  // what the mask leaves of a row
   const double flops = 4.0 * tokens * seen * width;
   const double unit = 1.0 * tokens * width, bytes = sizeof(T), of_out = sizeof(Out);
@@ -164,6 +168,8 @@ void causal_attention(Bench& bench, const std::string& of, double rate) {
   for (const Index context : {1024, 128}) {
     attention_of_a_layer<AttentionMatrix::softmax, Mask::causal, Cores, T>(bench, "softmax" + of, context, rate);
     attention_of_a_layer<AttentionMatrix::shaped, Mask::causal, Cores, T>(bench, "shaped" + of, context, rate);
+    attention_of_a_layer<AttentionMatrix::softmax, Mask::causal, Cores, T, true>(bench, "softmax" + of + " dropped",
+                                                                                 context, rate);
   }
 }
 

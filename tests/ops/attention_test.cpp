@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/ops/attention.hpp>
 
+#include "core/built.hpp"
 #include "support.hpp"
 
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -250,6 +252,16 @@ TEST_CASE("what is dropped depends on seed and step, sequence and head, not on h
   CHECK(std::abs(agreeing(first, third) - 256) < 57);
   CHECK(std::abs(agreeing(first, other_step) - 256) < 57);
   CHECK(std::abs(agreeing(first, first, 16) - 256) < 57);  // a head and the other, or the next query
+}
+
+TEST_CASE("a rate that is no probability is refused, by its thousandths") {
+  const auto model = [](double rate) {
+    const Expr x = input("x", rows_of(Axis::tokens, 4));
+    return test::Built{softmax_attention(x, x, x, {.count = 2, .alibi = true, .dropout = rate})};
+  };
+  CHECK(model(1).root.node->kind == Kind::kernel);
+  for (const double rate : {-0.1, 1.5, std::nan("")}) CHECK(model(rate).root.node->rule == Tag("dropout rate"));
+  CHECK(model(1.5).root.node->left == 1500);
 }
 
 TEST_CASE("layers have rates and masks of their own") {

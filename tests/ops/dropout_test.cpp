@@ -4,7 +4,10 @@
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/recompute.hpp>
 
+#include "core/built.hpp"
 #include "support.hpp"
+
+#include <cmath>
 
 using namespace simplx;
 
@@ -63,6 +66,16 @@ TEST_CASE("nothing happens outside of training; in training a quarter is dropped
   CHECK(((y.array() == 0) || (y.array() - 4.0 / 3).abs() < 1e-12).all());
   CHECK(y.mean() == doctest::Approx(1).epsilon(0.05));
   CHECK(evaluate<dropped>(x, {.training = true, .key = 6}) != y);
+}
+
+TEST_CASE("a mask without a name and a rate that is no probability are refused") {
+  const auto rule_of = [](const char* name, double rate) {
+    const test::Built model{dropout(name, input("x", rows_of(Axis::tokens, 4)), hyper("rate", rate))};
+    return model.root.node->kind == Kind::error ? model.root.node->rule : Tag();
+  };
+  CHECK(rule_of("drop", 0.5) == Tag());
+  CHECK(rule_of("", 0.5) == Tag("a name"));
+  for (const double rate : {-0.1, 1.1, std::nan("")}) CHECK(rule_of("drop", rate) == Tag("dropout rate"));
 }
 
 TEST_CASE("a rate below 0 counts as 0, above 1 as 1") {

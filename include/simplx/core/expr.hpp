@@ -93,7 +93,7 @@ struct Node {
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
-  Name name{};            ///< of a leaf, a probe, an output or a stack
+  Name name{};            ///< of a leaf, a probe, an output, a stack, or a kernel that draws masks
   Init init{};            ///< of a parameter or constant
   signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
   bool decays = false;    ///< of a parameter: weight decay applies
@@ -103,7 +103,6 @@ struct Node {
   bool carry = false;     ///< of an input: what a stack's block is given
   bool observed = false;  ///< a probe: value and gradient stay readable
   bool result = false;    ///< an output
-  bool draws = false;     ///< its name tells its masks from those of other nodes
 
   BlockMaker* block = nullptr;  ///< of a stack
   RuleMaker* rules = nullptr;   ///< of a function with its own pull-back

@@ -76,7 +76,6 @@ struct Label {
   Init init{};
   signed char rank = 0;
   bool decays = false;
-  bool draws = false;
   Where where{};
 };
 
@@ -97,11 +96,17 @@ struct Summary {
 
 namespace detail {
 
+/// A kernel that is no stack has a name only if it draws masks, which its name tells from those of others.
+constexpr bool draws(const Info& info, const Label& label) {
+  return info.kind == Kind::kernel && !info.stack && !label.name.empty();
+}
+constexpr bool draws(const Node& node) { return node.kind == Kind::kernel && !node.block && !node.name.empty(); }
+
 constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
   const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
   return is_input || node.kind == Kind::parameter || node.kind == Kind::constant || names_layers ||
-         node.draws;
+         draws(node);
 }
 
 constexpr Summary summarise(Node* root) {
@@ -186,7 +191,7 @@ constexpr Flat<count> flatten(Node* root) {
       info.parameters = round_up(info.trained, alignment);
     }
     if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
-    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->draws, node->where};
+    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
   });
   return flat;
 }

@@ -128,7 +128,7 @@ struct TensorLister {
   /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
   void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
     for (int i = begin; i < end; ++i) {
-      if (label[i].draws) masks.push_back(prefix + std::string(label[i].name.view()));
+      if (draws(info[i], label[i])) masks.push_back(prefix + std::string(label[i].name.view()));
       if (!is_tensor(info[i].kind)) continue;
       const bool learned = info[i].kind == Kind::parameter;
       Index& offset = learned ? parameters : constants;
@@ -158,8 +158,10 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
       }
     } else {
       using Function = typename G::template rule_of<node, 0>;
-      for (const Label& label : Function::flat.label) {
-        if (label.draws) lister.masks_in_functions.push_back(prefix + std::string(label.name.view()));
+      for (int i = 0; i < Function::count; ++i) {
+        const Label& label = Function::flat.label[i];
+        if (!draws(Function::flat.info[i], label)) continue;
+        lister.masks_in_functions.push_back(prefix + std::string(label.name.view()));
       }
     }
   });

@@ -219,32 +219,34 @@ struct attention_kernels : detail::attention_op<matrix> {
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    as_drawn(f, [&](auto drops) {
-      const auto& [offsets, sequences] = f.context.segments;
-      attention<Op::template size<F, decltype(drops)::value>, Cores<F>>(
-          stream_of(f), offsets, sequences, f.context.longest, operands(f), place_of<Cuda<p>>(f), f.saved());
-    });
+    constexpr AttentionSize dropping = Op::template size<F>, whole = Op::template size<F, false>;
+    return drops_now(f) ? forward_of<dropping>(f) : forward_of<whole>(f);
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    as_drawn(f, [&](auto drops) {
-      const auto& [offsets, sequences] = f.context.segments;
-      attention_backward<Op::template size<F, decltype(drops)::value>, Cores<F>, F::template write<0>,
-                         F::template write<1>, F::template write<2>>(
-          stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
-          stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
-          f.scratch());
-    });
+    constexpr AttentionSize dropping = Op::template size<F>, whole = Op::template size<F, false>;
+    return drops_now(f) ? backward_of<dropping>(f) : backward_of<whole>(f);
   }
 
  private:
-  /// Calls run(drops): whether weights may be dropped, as a constant. The rate is read on the device.
-  template <class F, class Run>
-  static void as_drawn(const F& f, Run run) {
-    if constexpr (Op::template size<F>.drops) {
-      if (f.context.random.training) return run(std::true_type());
-    }
-    run(std::false_type());
+  /// Whether weights may be dropped now: the rate is read on the device.
+  template <class F>
+  static bool drops_now(const F& f) {
+    return Op::template size<F>.drops && f.context.random.training;
+  }
+  template <AttentionSize size, class F>
+  static void forward_of(const F& f) {
+    const auto& [offsets, sequences] = f.context.segments;
+    attention<size, Cores<F>>(stream_of(f), offsets, sequences, f.context.longest, operands(f), place_of<Cuda<p>>(f),
+                              f.saved());
+  }
+  template <AttentionSize size, class F>
+  static void backward_of(const F& f) {
+    const auto& [offsets, sequences] = f.context.segments;
+    attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
+        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
+        stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
+        f.scratch());
   }
   /// What forward gave, if it is still there.
   template <class F>

@@ -21,11 +21,13 @@ std::uint64_t node_key(const F& frame) {
   return scramble(extended(frame.context.random.scope, F::name.view()));
 }
 
-/// A node that draws masks, as which it is known by that name. With an error for a rate that is known to be no
-/// probability.
+/// The node, known by that name as one that draws masks. With an error for no name, and for a rate that is known to be
+/// no probability.
 constexpr Expr drawing(const char* name, Expr result, At rate) {
   result.node->name = name;
-  result.node->draws = true;
+  if (result.node->kind != Kind::error && result.node->name.empty()) {
+    broken(result.node, "a name", result.node->where.line, 0);
+  }
   const Node& given = *rate.node;
   const bool is_literal = given.kind == Kind::number;
   const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
