@@ -40,6 +40,22 @@ TEST_CASE("scopes become frames, one within the other") {
   }
 }
 
+TEST_CASE("what reads one result twice is none of its scope: a gate is the MLP's, not its first product's") {
+  const auto own = [](const OpTable& table) { return scopes_of(diagram_of(table)); };
+  const auto x = [] { return variable("x", rows_of(Axis::batch, 8)); };
+  const auto normed = [&] {  // of what leaves the scope
+    Expr y = named("mlp", Mlp{8})(x());
+    return multiply(y, rsqrt(sum(square(y), Over::columns)));
+  };
+  CHECK(own(ops_of(normed)) == "mlp; ");
+  CHECK(diagram_of(ops_of(normed)).items.back().frame == -1);
+  for (const Item& item : diagram_of(ops_of(normed)).items) {
+    if (plain_text(item.title) == "RSQRT") CHECK(item.frame == -1);
+  }
+  CHECK(own(ops_of([&] { return named("mlp", MlpOf<Gated<Silu>>{8})(x()); })) == "mlp; ");
+  CHECK(own(ops_of([&] { return swiglu(named("mlp", Linear{8})(x())); })).empty());
+}
+
 TEST_CASE("a + b + c is one circle of three lines; a sum that is read twice stays") {
   const auto circles = [](auto model) {
     std::vector<std::size_t> inputs;

@@ -38,7 +38,8 @@ class DiagramMaker {
   Diagram take() { return std::move(diagram_); }
 
  private:
-  /// Items without a name join a scope that they close, reading two results of it, or that they lie within.
+  /// Items without a name join a scope that they close, reading two results of it (not one twice), or that they lie
+  /// within.
   void find_scopes() {
     std::vector<Item>& items = diagram_.items;
     const int count = static_cast<int>(items.size());
@@ -54,7 +55,8 @@ class DiagramMaker {
     for (Item& item : items) {
       for (std::size_t b = 0; free(item) && b < item.inputs.size(); ++b) {
         for (std::size_t a = 0; a < b; ++a) {
-          if (item.inputs[a] != item.inputs[b]) adopt(item, source(item.inputs[a]).scope, source(item.inputs[b]).scope);
+          const Item &one = source(item.inputs[a]), &other = source(item.inputs[b]);
+          if (&one != &other) adopt(item, one.scope, other.scope);  // x * rsqrt(x) reads one result twice
         }
       }
     }
