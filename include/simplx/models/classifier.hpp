@@ -21,8 +21,14 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Loss of each sequence of an Encoder or EncoderOf; inputs "tokens", and "labels" with one class for each sequence.
+///
+/// Errors  does not compile for a block: ClassifierOf<EncoderOf<MyBlock>>
 template <class Body>
 struct ClassifierOf {
+  static constexpr bool takes_heads = requires(const Body& body, const SequenceHead& of) { body.ending_with(of); };
+  static_assert(takes_heads,
+                "simplx: ClassifierOf takes the model whose head it replaces, not its block: "
+                "ClassifierOf<EncoderOf<MyBlock>>");
   Body encoder;  ///< its own head is not used
   SequenceHead head{};
 
