@@ -67,7 +67,8 @@ SIMPLX_RULE("equal rows", left == right,
             "first")
 SIMPLX_RULE("equal axes", left == right,
             "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
-            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first, or give tokens what their sequence "
+            "has by repeat_over_sequence")
 SIMPLX_RULE("matrix on the left", (possible<left, right>),
             "a matrix of static rows (left number: rows, right number: columns) stands left of run-time rows: rows are "
             "samples or tokens, so that a linear map of them is written x * W, or x * transpose(W)")
