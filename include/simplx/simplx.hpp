@@ -52,6 +52,7 @@
 #include <simplx/ops/rotary.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/sequences.hpp>
+#include <simplx/ops/siamese.hpp>
 #include <simplx/ops/softmax.hpp>
 #include <simplx/ops/stop_gradient.hpp>
 #include <simplx/train/average.hpp>

@@ -50,6 +50,7 @@ TEST_CASE("cpu/attention_size: weights are dropped as often as the rate says, by
   for (const auto& other : {dropped(8, 0, 0), dropped(7, 1, 0), dropped(7, 0, 1)}) {
     CHECK(std::abs(common(first, other).second - 0.1) < 0.024);
   }
+  CHECK(std::abs(common(dropped(7, 1, 0), dropped(7, 0, 1)).second - 0.1) < 0.024);
   step = {.key = 5, .first_sequence = 1};  // as a thread or micro-batch counts that begins elsewhere
   CHECK(common(first, dropped(7, 1, 0)).second == 1);
   step.key = 6;
