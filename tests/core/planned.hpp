@@ -184,6 +184,7 @@ struct Planned {
     for (int k = 0; k < count; ++k) {  // a kernel may write any operand's gradient before it reads the rest
       const int a = at(node).arguments[k];
       if (writes(k) && plan.argument_write[node][k] == Write::store && !plan.over_value[a]) fill(a, unset);
+      if (writes(k) && gradient_at(a) == gradient_at(node)) throw PlanFault("a gradient where it comes from:", a);
     }
     const Memory m = memory(node, true);
     const View g{gradient_at(node), shape.cols};
