@@ -37,6 +37,13 @@ constexpr auto mixed = [] {
                  told + told * w("also")};
 };
 using G = GraphOf<mixed>;
+/// What cuBLASLt does not finish, in bfloat16: a product that is not kept, which lies where the group's value will, and
+/// a ReLU whose pull-back is a kernel's and reads it.
+constexpr auto unfinished = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 16));
+  const auto w = [](const char* name) { return weight(name, 16, 16, normal(0.3)); };
+  return (0.5 * (x * w("scaled"))) * w("a") + relu(x * w("one") + x * w("other")) * w("b");
+};
 
 constexpr Expr logits_of(Index words) {
   return variable("x", rows_of(Axis::tokens, 16)) * weight("head", 16, words, normal(0.3));
@@ -113,6 +120,7 @@ TEST_CASE("logits are stored in bfloat16 if their gradient is, which takes their
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
   test::bfloat16_on_device<mixed>(11, 0.03, {4, 7});
+  test::bfloat16_on_device<unfinished>(11, 0.03);
   test::bfloat16_on_device<head>(9, 0.03);
   test::bfloat16_on_device<biased_head>(5, 0.03);
   test::bfloat16_on_device<capped_head>(5, 0.03);

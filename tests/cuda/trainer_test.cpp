@@ -26,11 +26,11 @@ inline constexpr DecoderOf<Shared<ConfiguredBlock>> looped{
 using OnDevice = Trainer<model, Cuda<Precision::float64>>;
 using OnCpu = Trainer<model, Cpu<double>>;
 
-/// Four sequences of several lengths, two labels missing.
-TokenBatch some_batch(int seed = 1) {
+/// Four sequences of several lengths, or others, two labels missing.
+TokenBatch some_batch(int seed = 1, std::initializer_list<Index> lengths = {9, 4, 1, 7}) {
   TokenBatch batch;
   batch.offsets = {0};
-  for (const Index length : {9, 4, 1, 7}) {
+  for (const Index length : lengths) {
     for (Index i = 0; i < length; ++i) {
       batch.tokens.push_back(
           static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(seed), batch.tokens.size()) % 13));
@@ -38,7 +38,9 @@ TokenBatch some_batch(int seed = 1) {
     }
     batch.offsets.push_back(batch.offsets.back() + length);
   }
-  batch.labels[3] = batch.labels[10] = ignored_label;
+  for (const std::size_t label : {3, 10}) {
+    if (label < batch.labels.size()) batch.labels[label] = ignored_label;
+  }
   return batch;
 }
 
@@ -358,6 +360,17 @@ void check_one_call() {
 TEST_CASE("a step of known sizes is one call, also with dropout, and the host allocates nothing") {
   check_one_call<model>();
   check_one_call<dropping>();
+}
+
+TEST_CASE("a step that was recorded serves no batch that differs in one size: tokens, sequences or the longest one") {
+  OnDevice device({.batch = 4, .seed = 3});
+  OnCpu cpu({.batch = 4, .seed = 3});
+  const std::initializer_list<Index> sizes[] = {{5, 5}, {5, 5}, {9, 1}, {5, 3, 2}, {5, 4}};
+  for (const auto& lengths : sizes) {
+    const TokenBatch batch = some_batch(1, lengths);
+    CHECK(std::abs(device.step(batch, adamw).loss - cpu.step(batch, adamw).loss) < 1e-13);
+  }
+  CHECK(farthest(device.parameters(), cpu.parameters()) < 1e-12);
 }
 
 TEST_CASE("optimisers of one name with other kernels each have their own") {

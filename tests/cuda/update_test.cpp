@@ -28,15 +28,20 @@ struct State {
   std::vector<S> all() const { return test::joined<S>({parameters, gradients, first, second}); }
 };
 
-/// Four tensors: one that does not decay, one of more than a chunk, a frozen one, an epsilon of its own.
+/// One tensor that does not decay, one of more than a chunk, a frozen one, an epsilon of its own; then more than a warp
+/// has lanes, every other of which decays.
 const std::vector<SettingsRun>& runs() {
-  static const std::vector<SettingsRun> all{{0, 16, {.decays = false}},
-                                            {16, 4416, {}},
-                                            {4416, 4432, {.learning_rate_factor = 0}},
-                                            {4432, 4560, {.learning_rate_factor = 0.5, .epsilon = 1e-3}}};
+  static const std::vector<SettingsRun> all = [] {
+    std::vector<SettingsRun> runs{{0, 16, {.decays = false}},
+                                  {16, 4416, {}},
+                                  {4416, 4432, {.learning_rate_factor = 0}},
+                                  {4432, 4560, {.learning_rate_factor = 0.5, .epsilon = 1e-3}}};
+    for (Index i = 4560; i < 5200; i += 16) runs.push_back({i, i + 16, {.decays = i % 32 == 0}});
+    return runs;
+  }();
   return all;
 }
-constexpr Index size = 4560;
+constexpr Index size = 5200;
 constexpr AdamW adamw{.learning_rate = 0.01, .weight_decay = 0.2};
 constexpr Sgd nesterov{.learning_rate = 0.1, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1};
 
@@ -121,10 +126,11 @@ TEST_CASE("parameters, moments and norm are those of a CPU") {
 
 TEST_CASE("chunks cover the segments, each chunk of one segment") {
   std::vector<UpdateSegmentOf<float, AdamW>> segments(runs().size());
-  CHECK(update_segments<float>(runs(), adamw, 1, segments.data()) == 6);
+  CHECK(update_segments<float>(runs(), adamw, 1, segments.data()) == 46);
   std::vector<Index> first;
   for (const auto& segment : segments) first.push_back(segment.first_chunk);
-  CHECK(first == std::vector<Index>{0, 1, 4, 5});
+  first.resize(6);
+  CHECK(first == std::vector<Index>{0, 1, 4, 5, 6, 7});
   CHECK(update_segments<float>({}, adamw, 1, segments.data()) == 0);
 }
 
