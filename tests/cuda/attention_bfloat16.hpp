@@ -96,6 +96,17 @@ struct AttentionBy {
     CHECK(found.out == found.value);
   }
 
+  /// With a beta of zero queries and keys have no gradient, bit for bit: of what was rounded an optimiser that divides by
+  /// its size would take whole steps.
+  template <AttentionSize size>
+  static void check_unused_scores() {
+    Attention<float> given(size, {70, 3});
+    std::ranges::fill(given.beta, 0.0f);
+    const Attention<float> found = computed<size, set, set, set>(given);
+    CHECK(found.dquery == std::vector<float>(found.dquery.size()));
+    CHECK(found.dkey == std::vector<float>(found.dkey.size()));
+  }
+
   /// The scores of keys grow by more than 88, where exponentials overflow, from one tile to the next: each weighs
   /// nothing beside the last one, and all gradients of scores are nearly zero.
   template <AttentionSize size>

@@ -102,6 +102,11 @@ TEST_CASE("the identity at initialisation, bit for bit") {
   By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full}>();
 }
 
+TEST_CASE("queries and keys have no gradient where beta is zero, as at initialisation") {
+  By::check_unused_scores<AttentionSize{2, 8, 24, AttentionMatrix::skip_init, Mask::causal}>();
+  By::check_unused_scores<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full}>();
+}
+
 TEST_CASE("nothing to attend to") {
   constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped};
   By::check<size>(1, test::Attention<float>(size, {}));
