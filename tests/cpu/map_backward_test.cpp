@@ -56,6 +56,15 @@ struct Narrow {
     return sigmoid(x * row + vector("bias", width(x))) * (x * x + one) * row;
   }
 };
+/// A number that a million others are multiplied by, which lie one after the other or, beside a row, in rows.
+struct Scaled {
+  bool beside_a_row;
+  constexpr Expr operator()(Expr x) const {
+    auto y = scalar("one") * x;
+    return beside_a_row ? y + vector("row", width(x)) : y;
+  }
+};
+inline constexpr test::OnTokens<Scaled> by_a_number{16, {false}}, beside_rows{5, {true}};
 inline constexpr test::OnTokens<Narrow> narrow{3}, one_vector{8}, several{19};
 inline constexpr test::OnTokens<Everything> wide{19}, vectors{16}, lone{1};
 }  // namespace
@@ -74,6 +83,23 @@ TEST_CASE("gradients of rows in narrow groups") {
   test::check_model<one_vector>();
   test::check_model<several>();
   CHECK(test::distance_to_reference<several, float>() < 1e-4);
+}
+
+/// The error of the sum of so many numbers of 0.1, a gradient, in parts of it.
+template <auto const& model>
+double error_of_sum(Index rows) {
+  Evaluation<model, Cpu<float>> run(Rows{.tokens = rows});
+  std::ranges::fill(run.input("x"), 0.1f);
+  run.forward();
+  std::ranges::fill(run.output_gradient(), 1.0f);
+  run.backward();
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(run.input("x").size());
+  return std::abs(run.gradient("one")[0] / exact - 1);
+}
+
+TEST_CASE("the gradient of a number that millions are multiplied by loses no digits to their count") {
+  CHECK(error_of_sum<by_a_number>(1 << 18) < 2e-4);
+  CHECK(error_of_sum<beside_rows>(1 << 18) < 2e-4);
 }
 
 TEST_CASE("a pull-back that reads what it does not declare gives NaN on both paths, not a gradient of zero") {

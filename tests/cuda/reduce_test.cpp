@@ -21,6 +21,11 @@ __global__ void block_sums(const int* values, int* sums, int* largest) {
   largest[threadIdx.x] = warp_max(values[threadIdx.x]);
 }
 
+template <int threads>
+__global__ void block_maxima(const float* values, float* largest) {
+  largest[threadIdx.x] = block_max<threads>(values[threadIdx.x]);
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/reduce");
@@ -38,6 +43,24 @@ TEST_CASE("all threads of a block get the sum") {
     check(block_sums<32>, 32);
     check(block_sums<160>, 160);
   });
+}
+
+TEST_CASE("all threads of a block get the largest value, NaN whoever has it") {
+  const auto check = [](auto kernel, int threads) {
+    for (int place = 0; place < threads; place += 31) {
+      CAPTURE(place);
+      std::vector<float> values(static_cast<std::size_t>(threads), -3), largest(values);
+      const auto is_found = [&](float value) {
+        values[static_cast<std::size_t>(place)] = value;
+        launch(nullptr, kernel, 1, static_cast<unsigned>(threads), values.data(), largest.data());
+        for (const float each : largest) CHECK((std::isnan(value) ? std::isnan(each) : each == value));
+      };
+      is_found(-2);
+      is_found(std::numeric_limits<float>::quiet_NaN());
+    }
+  };
+  check(block_maxima<32>, 32);
+  check(block_maxima<160>, 160);
 }
 
 TEST_CASE("sums over columns and over everything") {

@@ -76,10 +76,12 @@ TEST_CASE("another optimiser begins with moments of its own; what is not finite 
   CHECK(updates.first_moments()[0] == doctest::Approx(0.1));
   CHECK(updates.count().optimiser == "adamw");
   CHECK(updates.count().moment_steps == 1);
+  step(sgd, 1), step(AdamW{.learning_rate = 0, .beta2 = 0.75}, 2);
+  CHECK(updates.second_moments()[0] == 1);  // a quarter of 2^2, and nothing of AdamW's before
   const StepResult broken = step(AdamW{}, std::numeric_limits<double>::quiet_NaN());
   CHECK(!broken.finite);
   CHECK(broken.culprit == "w");
-  CHECK(updates.count().steps == 3);
+  CHECK(updates.count().steps == 5);
   CHECK(parameters[0] == 1);
   updates.restore({"sgd", 9, 4});
   CHECK(updates.count().step_of("sgd") == 5);
