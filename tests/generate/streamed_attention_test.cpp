@@ -10,7 +10,7 @@ using namespace simplx;
 
 namespace {
 
-enum class Key { projected, biased, transposed, used_twice, value_of_its_own };
+enum class Key { projected, biased, transposed, used_twice, value_of_its_own, repeated };
 
 /// One attention over x, (tokens, 6), whose keys are made in different ways.
 template <Key how>
@@ -20,6 +20,7 @@ struct Attends {
     auto query = x * weight("query", 6, 6), W = weight("key", 6, 6);
     auto key = how == Key::transposed ? x * transpose(W) : x * W;
     if (how == Key::biased) key = key + vector("bias", 6);
+    if (how == Key::repeated) key = repeat_columns(slice_columns(key, 0, 3), 2);  // columns, which are no heads
     auto value = how == Key::value_of_its_own ? x * weight("value", 6, 6) : x;
     auto y =
         shaped_attention(query, key, value, vector("alpha", 2), vector("beta", 2), vector("gamma", 2), {.count = 2});
@@ -45,6 +46,7 @@ static_assert(remembered<Key::used_twice>.per_token == 6 && left_out<Key::used_t
 static_assert(remembered<Key::biased>.per_token == 12 && left_out<Key::biased>() == 0);
 static_assert(remembered<Key::transposed>.per_token == 12 && left_out<Key::transposed>() == 0);
 static_assert(remembered<Key::value_of_its_own>.per_token == 12 && left_out<Key::value_of_its_own>() == 0);
+static_assert(remembered<Key::repeated>.per_token == 12 && left_out<Key::repeated>() == 0);
 static_assert(remembered<Key::projected>.once == 6 + 2);
 
 /// Four heads, of which two share their keys, and their values if they have a matrix.
@@ -79,4 +81,5 @@ TEST_CASE("generate/streamed_attention: whatever keys are made of, streams agree
   CHECK(test::stream_error<model<Key::biased>, double>(50, {1}) < 1e-12);
   CHECK(test::stream_error<model<Key::transposed>, double>(50, {1}) < 1e-12);
   CHECK(test::stream_error<model<Key::value_of_its_own>, double>(50, {1}) < 1e-12);
+  CHECK(test::stream_error<model<Key::repeated>, double>(50, {1}) < 1e-12);
 }
