@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: df0590d75c702b3c
+// sha256 of the headers: 22c9de31b1fb6e51
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1055,7 +1055,8 @@ SIMPLX_RULE("equal rows", left == right,
             "first")
 SIMPLX_RULE("equal axes", left == right,
             "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
-            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first, or give tokens what their sequence "
+            "has by repeat_over_sequence")
 SIMPLX_RULE("matrix on the left", (possible<left, right>),
             "a matrix of static rows (left number: rows, right number: columns) stands left of run-time rows: rows are "
             "samples or tokens, so that a linear map of them is written x * W, or x * transpose(W)")
@@ -8176,11 +8177,10 @@ struct AttentionSize {
 };
 
 /// From what the dropped weights of an attention are drawn.
-template <class S>
 struct AttentionDraw {
-  const S* rate = nullptr;              ///< the probability p
-  const detail::Draw* step = nullptr;   ///< what is drawn from in this step
-  std::uint64_t node = 0;               ///< the key of the node: detail::node_key
+  double rate = 0;                     ///< the probability p; below 0 it counts as 0, above 1 as 1
+  const detail::Draw* step = nullptr;  ///< what is drawn from in this step
+  std::uint64_t node = 0;              ///< the key of the node: detail::node_key
 };
 
 /// D of a head in a sequence.
@@ -8194,8 +8194,8 @@ struct DroppedWeights {
 
   DroppedWeights() = default;
   /// By the number of the sequence among those of this call.
-  SIMPLX_HD DroppedWeights(const AttentionDraw<S>& draw, Index sequence, int head) {
-    const double asked = static_cast<double>(*draw.rate), rate = asked > 0 ? asked : 0;
+  SIMPLX_HD DroppedWeights(const AttentionDraw& draw, Index sequence, int head) {
+    const double rate = draw.rate > 0 ? draw.rate : 0;
     const auto number = static_cast<std::uint64_t>(draw.step->first_sequence + sequence);
     key = bits(bits(detail::mask_key(draw.step->key, draw.node), number), static_cast<std::uint64_t>(head));
     const bool some = rate < 1;
@@ -8217,7 +8217,7 @@ template <class S>
 struct AttentionOperands {
   const S *query = nullptr, *key = nullptr, *value = nullptr;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
-  AttentionDraw<S> draw{};
+  AttentionDraw draw{};
 };
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as
@@ -8286,7 +8286,8 @@ struct AttentionHead {
   S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
   DroppedWeights<S> dropped;
 
-  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h, const DroppedWeights<S>& weights)
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h,
+                const DroppedWeights<S>& weights = {})
       : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)),
         dropped(weights) {
     if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];
@@ -8677,7 +8678,7 @@ inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_
 
 /// Calls each(first row, rows, head, dropped weights) for the heads of each sequence.
 template <AttentionSize size, class S, class Each>
-void for_each_head(Segments sequences, const AttentionDraw<S>& draw, Each each) {
+void for_each_head(Segments sequences, const AttentionDraw& draw, Each each) {
   for (Index s = 0; s < sequences.count; ++s) {
     const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
     for (int h = 0; h < size.heads; ++h) {
@@ -8703,7 +8704,7 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
+  for_each_head<size, S>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
       PaddedHead<size, S>(in, first, rows, h, dropped, scratch).forward(out, log_sum_exp);
     } else {
@@ -8724,7 +8725,7 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
+  for_each_head<size, S>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
       PaddedHead<size, S>(in, first, rows, h, dropped, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
@@ -9141,14 +9142,11 @@ struct attention_op : kernel_op {
     if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
     if constexpr (gains > 2) in.gamma = f.template in<5>();
     if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
-    if constexpr (size<F>.drops) in.draw = {f.template in<3 + gains + size<F>.alibi>(), nullptr, node_key(f)};
     return in;
   }
-  /// Whether weights are dropped now.
   template <class F>
-  static bool drops_now(const F& f) {
-    if constexpr (!size<F>.drops) return false;
-    return f.context.random.training && static_cast<double>(*operands(f).draw.rate) > 0;
+  static const typename F::Scalar* dropout_rate(const F& f) {
+    return f.template in<3 + gains + size<F>.alibi>();
   }
   template <class F>
   static auto gradients(const F& f) {
@@ -9160,40 +9158,42 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
-    return drops_now(f) ? forward_of<dropping, Cpu<S, path>>(f) : forward_of<whole, Cpu<S, path>>(f);
+    with_draw(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, drops>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
+      } else {
+        cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+      }
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
-    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
-    return drops_now(f) ? backward_of<dropping, Cpu<S, path>>(f) : backward_of<whole, Cpu<S, path>>(f);
+    with_draw(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, drops>;
+      constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
+                                                f.scratch());
+      } else {
+        cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
+                                          f.scratch());
+      }
+    });
   }
 
  private:
-  template <AttentionSize of, class Backend, class F>
-  static void forward_of(const F& f) {
-    const Draw step{f.context.random.key, f.context.random.first_sequence};
+  /// Calls run(drops, operands): whether weights are dropped now, as a constant.
+  template <class F, class Run>
+  static void with_draw(const F& f, Run run) {
     auto in = operands(f);
-    in.draw.step = &step;
-    if constexpr (Backend::by_vectors) {
-      cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
-    } else {
-      cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+    if constexpr (size<F>.drops) {
+      const Randomness& random = f.context.random;
+      const Draw step{random.key, random.first_sequence};
+      in.draw = {static_cast<double>(*dropout_rate(f)), &step, node_key(f)};
+      if (random.training && in.draw.rate > 0) return run(std::true_type(), in);
     }
-  }
-  template <AttentionSize of, class Backend, class F>
-  static void backward_of(const F& f) {
-    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    const Draw step{f.context.random.key, f.context.random.first_sequence};
-    auto in = operands(f);
-    in.draw.step = &step;
-    if constexpr (Backend::by_vectors) {
-      cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
-                                              f.scratch());
-    } else {
-      cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
-                                        f.scratch());
-    }
+    run(std::false_type(), in);
   }
 };
 
@@ -20064,8 +20064,14 @@ struct Encoder {
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Loss of each sequence of an Encoder or EncoderOf; inputs "tokens", and "labels" with one class for each sequence.
+///
+/// Errors  does not compile for a block: ClassifierOf<EncoderOf<MyBlock>>
 template <class Body>
 struct ClassifierOf {
+  static constexpr bool takes_heads = requires(const Body& body, const SequenceHead& of) { body.ending_with(of); };
+  static_assert(takes_heads,
+                "simplx: ClassifierOf takes the model whose head it replaces, not its block: "
+                "ClassifierOf<EncoderOf<MyBlock>>");
   Body encoder;  ///< its own head is not used
   SequenceHead head{};
 
@@ -20740,6 +20746,104 @@ constexpr Expr mean_of_sequence(At x) { return apply<"sum_of_sequence">({.intege
 /// Shapes  x (sequences, C) -> (tokens, C)
 /// Errors  does not compile along another axis: rule "sequence rows"
 constexpr Expr repeat_over_sequence(At x) { return apply<"repeat_over_sequence">({.integers = {0}}, x); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/siamese.hpp
+
+/// \file simplx/ops/siamese.hpp
+/// One module with one set of parameters for several inputs, as in contrastive losses and adversarial training.
+///
+///     const auto [one, other] = siamese(named("encoder", Encoder{}), a, b);
+///     return softplus(margin * label * distance(one, other));
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("siamese stack", (possible<left, right>),
+            "a stack or recompute within siamese (left number: its line) makes parameters for one input only: pack the "
+            "inputs as sequences or rows of one batch instead, or apply its layers one by one")
+
+namespace detail {
+
+/// The nodes with a name, or with a block, that a module made of what it was given. The caller deletes the array.
+struct NamedNodes {
+  Node** nodes;
+  int count = 0;
+
+  constexpr NamedNodes(Expr result, const At& given) {
+    const auto has_name = [](const Node& node) { return !node.name.empty() || node.block; };
+    each_made(result, [&](Node* node) { count += has_name(*node); }, given);
+    nodes = new Node*[static_cast<std::size_t>(count)];
+    int place = 0;
+    each_made(result, [&](Node* node) { if (has_name(*node)) nodes[place++] = node; }, given);
+  }
+  constexpr NamedNodes(const NamedNodes&) = delete;
+  constexpr ~NamedNodes() { delete[] nodes; }
+  constexpr Node* const* begin() const { return nodes; }
+  constexpr Node* const* end() const { return nodes + count; }
+};
+
+/// Gives the users of a leaf another one in its place, and deletes it.
+constexpr void replace_leaf(Node* leaf, Node* by) {
+  while (Node* user = leaf->first_user) {
+    for (int slot = 0; slot < user->argument_count; ++slot) {
+      if (user->arguments[slot] != leaf) continue;
+      if (user->next_user[slot] != user) leaf->first_user = user->next_user[slot];  // of all its slots, the last
+      user->arguments[slot] = by;
+      user->next_user[slot] = by->first_user;
+      by->first_user = user;
+    }
+  }
+  delete leaf;
+}
+
+/// Lets one use of a module have the leaves of another; its masks and probes get its number as a scope.
+constexpr Expr with_leaves_of(Expr first, const At& first_given, Expr other, const At& given, int number) {
+  const char scope[] = {static_cast<char>('0' + number), 0};
+  const NamedNodes originals(first, first_given), copies(other, given);
+  for (Node* copy : copies) {
+    Node* original = nullptr;
+    bool captured = false;  // not made, but the same in both
+    for (Node* node : originals) {
+      captured |= node == copy;
+      if (node->name == copy->name && node->kind == copy->kind && node->shape == copy->shape) original = node;
+    }
+    if (captured) continue;
+    if (copy->block) return refuse("siamese stack", At(other, copy->where), copy->where.line);
+    if (copy->argument_count > 0) {
+      if (takes_scope(*copy)) copy->name.put_in_scope(scope);
+    } else if (original) {
+      if (other.node == copy) other = {original};
+      replace_leaf(copy, original);
+    }
+  }
+  return other;
+}
+
+}  // namespace detail
+
+/// The results of a module for each of several inputs, with one set of parameters, constants and inputs of its own.
+/// Dropout draws a mask for each use; that of the second has a name that begins with "1.".
+///
+/// Shapes  what the module returns for each input; all have the same columns
+/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if it
+///         contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
+/// Cost    that of the module for each input; a parameter counts once, and its gradient is the sum over the uses
+/// Source  Bromley et al. 1993, "Signature Verification using a 'Siamese' Time Delay Neural Network"
+template <class Module, std::same_as<Expr>... Others>
+constexpr auto siamese(const Module& module, Expr first, Others... others) {
+  constexpr std::size_t count = 1 + sizeof...(others);
+  static_assert(count < 10, "simplx: siamese takes at most nine inputs: concatenate the rows of some, or nest two of it");
+  const std::array<Expr, count> given{first, others...};
+  std::array<Expr, count> results{};
+  for (std::size_t i = 0; i < count; ++i) {
+    results[i] = module(given[i]);
+    if (i > 0) {
+      results[i] = detail::with_leaves_of(results[0], At(first), results[i], At(given[i]), static_cast<int>(i));
+    }
+  }
+  return results;
+}
 
 }  // namespace simplx
 

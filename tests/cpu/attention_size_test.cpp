@@ -31,7 +31,7 @@ TEST_CASE("cpu/attention_size: weights are dropped as often as the rate says, by
   double rate = 0.1;
   detail::Draw step{.key = 5, .first_sequence = 2};
   const auto dropped = [&](std::uint64_t node, Index sequence, int head) {
-    return DroppedWeights<double>({&rate, &step, node}, sequence, head);
+    return DroppedWeights<double>({rate, &step, node}, sequence, head);
   };
   /// Pairs that both drop, of those that the first does.
   const auto common = [&](const DroppedWeights<double>& a, const DroppedWeights<double>& b) {

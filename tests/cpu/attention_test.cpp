@@ -55,7 +55,7 @@ struct Problem {
   Index longest, rows;
   Values<S> q, k, v, alpha, beta, gamma, slopes, dout;
   Values<S> out, log_sum_exp, dq, dk, dv, dalpha, dbeta, dgamma, scratch;
-  S rate = 0.25;
+  double rate = 0.25;
   detail::Draw step{.key = 5, .first_sequence = 3};
 
   Problem(AttentionSize size, const Values<Index>& lengths, unsigned seed = 1)
@@ -95,7 +95,7 @@ struct Problem {
     return {q.data(), k.data(), v.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
             centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr, draw()};
   }
-  AttentionDraw<S> draw() const { return size.drops ? AttentionDraw<S>{&rate, &step, 7} : AttentionDraw<S>{}; }
+  AttentionDraw draw() const { return {rate, &step, 7}; }
   AttentionGradients<S> gradients() {
     return {dq.data(), dk.data(), dv.data(), gains() ? dalpha.data() : nullptr, gains() ? dbeta.data() : nullptr,
             centred() ? dgamma.data() : nullptr};
@@ -139,7 +139,7 @@ struct Problem {
         DroppedWeights<S> dropped;
         if (size.drops) dropped = {draw(), Index(s), h};
         const auto kept = [&](Index i, Index j) {
-          return size.drops && dropped.drops(dropped.row(i), j) ? 0 : size.drops ? 1 / (1 - double(rate)) : 1;
+          return size.drops && dropped.drops(dropped.row(i), j) ? 0 : size.drops ? 1 / (1 - rate) : 1;
         };
         plain_head(h, offsets[s], offsets[s + 1], dq_mode, dk_mode, dv_mode, kept);
       }

@@ -71,8 +71,10 @@ struct AttentionBy {
     const auto results = same_bits([&] {
       Attention<float> found = given;
       const AttentionOperands<float> own = found.operands();
+      const auto rate = static_cast<float>(own.draw.rate);
       const MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float> in{
-          query.data(), key.data(), value.data(), own.alpha, own.beta, own.gamma, own.slopes, own.draw};
+          query.data(), key.data(), value.data(), own.alpha, own.beta, own.gamma, own.slopes,
+          {&rate, own.draw.step, own.draw.node}};
       attention<size, Cores>(nullptr, found.offsets.data(), found.sequences, found.longest, in, found.out.data(),
                              found.log_sum_exp.data());
       auto scratch = unwritten<float>(

@@ -23,7 +23,7 @@ struct Attention {
   Index sequences, longest, tokens;
   std::vector<S> query, key, value, alpha, beta, gamma, slopes, dout;
   std::vector<S> out, log_sum_exp, dquery, dkey, dvalue, dalpha, dbeta, dgamma;
-  S rate{0.25};
+  double rate = 0.25;
   detail::Draw step{.key = 5, .first_sequence = 3};
 
   explicit Attention(const AttentionSize& s, const std::vector<Index>& of = lengths)
@@ -51,7 +51,7 @@ struct Attention {
     return {query.data(), key.data(), value.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
             centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr, draw()};
   }
-  AttentionDraw<S> draw() const { return size.drops ? AttentionDraw<S>{&rate, &step, 7} : AttentionDraw<S>{}; }
+  AttentionDraw draw() const { return {rate, &step, 7}; }
   AttentionGradients<S> gradients() {
     return {dquery.data(), dkey.data(), dvalue.data(), gains() ? dalpha.data() : nullptr,
             gains() ? dbeta.data() : nullptr, centred() ? dgamma.data() : nullptr};

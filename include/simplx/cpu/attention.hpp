@@ -94,7 +94,7 @@ inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_
 
 /// Calls each(first row, rows, head, dropped weights) for the heads of each sequence.
 template <AttentionSize size, class S, class Each>
-void for_each_head(Segments sequences, const AttentionDraw<S>& draw, Each each) {
+void for_each_head(Segments sequences, const AttentionDraw& draw, Each each) {
   for (Index s = 0; s < sequences.count; ++s) {
     const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
     for (int h = 0; h < size.heads; ++h) {
@@ -120,7 +120,7 @@ constexpr Index attention_scratch(Index longest) {
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
+  for_each_head<size, S>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
       PaddedHead<size, S>(in, first, rows, h, dropped, scratch).forward(out, log_sum_exp);
     } else {
@@ -141,7 +141,7 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  for_each_head<size>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
+  for_each_head<size, S>(sequences, in.draw, [&](Index first, Index rows, int h, const DroppedWeights<S>& dropped) {
     if constexpr (pads_heads<size, S>) {
       PaddedHead<size, S>(in, first, rows, h, dropped, scratch)
           .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);

@@ -64,7 +64,8 @@ struct AttentionHead {
   S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
   DroppedWeights<S> dropped;
 
-  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h, const DroppedWeights<S>& weights)
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h,
+                const DroppedWeights<S>& weights = {})
       : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)),
         dropped(weights) {
     if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];

@@ -40,11 +40,10 @@ struct AttentionSize {
 };
 
 /// From what the dropped weights of an attention are drawn.
-template <class S>
 struct AttentionDraw {
-  const S* rate = nullptr;              ///< the probability p
-  const detail::Draw* step = nullptr;   ///< what is drawn from in this step
-  std::uint64_t node = 0;               ///< the key of the node: detail::node_key
+  double rate = 0;                     ///< the probability p; below 0 it counts as 0, above 1 as 1
+  const detail::Draw* step = nullptr;  ///< what is drawn from in this step
+  std::uint64_t node = 0;              ///< the key of the node: detail::node_key
 };
 
 /// D of a head in a sequence.
@@ -58,8 +57,8 @@ struct DroppedWeights {
 
   DroppedWeights() = default;
   /// By the number of the sequence among those of this call.
-  SIMPLX_HD DroppedWeights(const AttentionDraw<S>& draw, Index sequence, int head) {
-    const double asked = static_cast<double>(*draw.rate), rate = asked > 0 ? asked : 0;
+  SIMPLX_HD DroppedWeights(const AttentionDraw& draw, Index sequence, int head) {
+    const double rate = draw.rate > 0 ? draw.rate : 0;
     const auto number = static_cast<std::uint64_t>(draw.step->first_sequence + sequence);
     key = bits(bits(detail::mask_key(draw.step->key, draw.node), number), static_cast<std::uint64_t>(head));
     const bool some = rate < 1;
@@ -81,7 +80,7 @@ template <class S>
 struct AttentionOperands {
   const S *query = nullptr, *key = nullptr, *value = nullptr;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
-  AttentionDraw<S> draw{};
+  AttentionDraw draw{};
 };
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as

@@ -29,6 +29,14 @@
 
 namespace simplx::inline SIMPLX_TARGET::gpu {
 
+/// AttentionDraw with its rate in the device's memory.
+template <class S>
+struct DeviceDraw {
+  const S* rate = nullptr;
+  const detail::Draw* step = nullptr;
+  std::uint64_t node = 0;
+  __device__ operator AttentionDraw() const { return {static_cast<double>(*rate), step, node}; }
+};
 /// AttentionOperands where query, key and value are of several types.
 template <class Query, class Key, class Value, class S>
 struct MixedOperands {
@@ -36,7 +44,7 @@ struct MixedOperands {
   const Key* key;
   const Value* value;
   const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
-  AttentionDraw<S> draw{};
+  DeviceDraw<S> draw{};
 };
 
 /// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not

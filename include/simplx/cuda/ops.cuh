@@ -207,8 +207,11 @@ struct attention_kernels : detail::attention_op<matrix> {
     const auto mixed = [&](auto* query, auto* key, auto* value) {
       using Mixed = MixedOperands<std::remove_cvref_t<decltype(*query)>, std::remove_cvref_t<decltype(*key)>,
                                   std::remove_cvref_t<decltype(*value)>, typename F::Scalar>;
-      return Mixed{query,    key,       value,     in.alpha,
-                   in.beta,  in.gamma,  in.slopes, {in.draw.rate, f.context.gpu->draw(), in.draw.node}};
+      Mixed all{query, key, value, in.alpha, in.beta, in.gamma, in.slopes};
+      if constexpr (Op::template size<F>.drops) {
+        all.draw = {Op::dropout_rate(f), f.context.gpu->draw(), detail::node_key(f)};
+      }
+      return all;
     };
     return mixed(value_of<Cuda<p>, 0>(f), value_of<Cuda<p>, 1>(f), value_of<Cuda<p>, 2>(f));
   }

@@ -112,14 +112,11 @@ struct attention_op : kernel_op {
     if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
     if constexpr (gains > 2) in.gamma = f.template in<5>();
     if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
-    if constexpr (size<F>.drops) in.draw = {f.template in<3 + gains + size<F>.alibi>(), nullptr, node_key(f)};
     return in;
   }
-  /// Whether weights are dropped now.
   template <class F>
-  static bool drops_now(const F& f) {
-    if constexpr (!size<F>.drops) return false;
-    return f.context.random.training && static_cast<double>(*operands(f).draw.rate) > 0;
+  static const typename F::Scalar* dropout_rate(const F& f) {
+    return f.template in<3 + gains + size<F>.alibi>();
   }
   template <class F>
   static auto gradients(const F& f) {
@@ -131,40 +128,42 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
-    return drops_now(f) ? forward_of<dropping, Cpu<S, path>>(f) : forward_of<whole, Cpu<S, path>>(f);
+    with_draw(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, drops>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
+      } else {
+        cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+      }
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
-    constexpr AttentionSize dropping = size<F>, whole = size<F, false>;
-    return drops_now(f) ? backward_of<dropping, Cpu<S, path>>(f) : backward_of<whole, Cpu<S, path>>(f);
+    with_draw(f, [&](auto drops, const AttentionOperands<S>& in) {
+      constexpr AttentionSize of = size<F, drops>;
+      constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
+      if constexpr (Cpu<S, path>::by_vectors) {
+        cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
+                                                f.scratch());
+      } else {
+        cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
+                                          f.scratch());
+      }
+    });
   }
 
  private:
-  template <AttentionSize of, class Backend, class F>
-  static void forward_of(const F& f) {
-    const Draw step{f.context.random.key, f.context.random.first_sequence};
+  /// Calls run(drops, operands): whether weights are dropped now, as a constant.
+  template <class F, class Run>
+  static void with_draw(const F& f, Run run) {
     auto in = operands(f);
-    in.draw.step = &step;
-    if constexpr (Backend::by_vectors) {
-      cpu::attention_forward<of>(f.context.segments, in, f.out(), f.saved(), f.scratch());
-    } else {
-      cpu::attention_reference_forward(of, f.context.segments, in, f.out(), f.saved(), f.scratch());
+    if constexpr (size<F>.drops) {
+      const Randomness& random = f.context.random;
+      const Draw step{random.key, random.first_sequence};
+      in.draw = {static_cast<double>(*dropout_rate(f)), &step, node_key(f)};
+      if (random.training && in.draw.rate > 0) return run(std::true_type(), in);
     }
-  }
-  template <AttentionSize of, class Backend, class F>
-  static void backward_of(const F& f) {
-    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    const Draw step{f.context.random.key, f.context.random.first_sequence};
-    auto in = operands(f);
-    in.draw.step = &step;
-    if constexpr (Backend::by_vectors) {
-      cpu::attention_backward<of, dq, dk, dv>(f.context.segments, in, f.saved(), f.out_grad(), gradients(f),
-                                              f.scratch());
-    } else {
-      cpu::attention_reference_backward(of, dq, dk, dv, f.context.segments, in, f.out_grad(), gradients(f),
-                                        f.scratch());
-    }
+    run(std::false_type(), in);
   }
 };
 
