@@ -98,8 +98,8 @@ struct AttentionBy {
     CHECK(found.out == found.value);
   }
 
-  /// With a beta of zero queries and keys have no gradient, bit for bit: of what was rounded an optimiser that divides by
-  /// its size would take whole steps.
+  /// With a beta of zero queries and keys have no gradient, bit for bit: of what was rounded an optimiser that divides
+  /// by its size would take whole steps.
   template <AttentionSize size>
   static void check_unused_scores() {
     Attention<float> given(size, {70, 3});

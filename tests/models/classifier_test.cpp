@@ -136,7 +136,7 @@ TEST_CASE("without positions the order of all tokens but the first does not matt
   CHECK(largest_difference(logits<simplified>({{3, 7, 1, 18, 2}}), logits<simplified>({{3, 18, 2, 7, 1}})) > 1e-4);
 }
 
-TEST_CASE("dropout: of embedding, branches, weights and head, in training alone; a sequence's mask is that of its number") {
+TEST_CASE("dropout: of embedding, branches, weights and head, in training; a sequence's mask is that of its number") {
   const auto run_of = [](std::vector<Index> lengths, Index first) {
     Evaluation<logits_of<dropped>> run(Rows{.tokens = std::accumulate(lengths.begin(), lengths.end(), Index(0))}, 3,
                                        lengths);

@@ -32,7 +32,8 @@ inline constexpr auto twins = [] {
   return Pair{one, other};
 };
 inline constexpr auto by_hand = [] {
-  const Expr gain = vector("encoder.gain", 4), w = weight("encoder.w", 4, 3), shift = fixed("encoder.shift", 1, 3, ones);
+  const Expr gain = vector("encoder.gain", 4), w = weight("encoder.w", 4, 3);
+  const Expr shift = fixed("encoder.shift", 1, 3, ones);
   const auto encode = [&](Expr x) { return tanh(x * (gain * gain) * w + shift) + sum(w); };
   return Pair{encode(variable("a", rows)), encode(variable("b", rows))};
 };

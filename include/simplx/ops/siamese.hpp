@@ -83,21 +83,19 @@ constexpr Expr with_leaves_of(Expr first, const At& first_given, Expr other, con
 /// Dropout draws a mask for each use; that of the second has a name that begins with "1.".
 ///
 /// Shapes  what the module returns for each input; all have the same columns
-/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if it
-///         contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
+/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if
+///         it contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
 /// Cost    that of the module for each input; a parameter counts once, and its gradient is the sum over the uses
 /// Source  Bromley et al. 1993, "Signature Verification using a 'Siamese' Time Delay Neural Network"
 template <class Module, std::same_as<Expr>... Others>
 constexpr auto siamese(const Module& module, Expr first, Others... others) {
   constexpr std::size_t count = 1 + sizeof...(others);
-  static_assert(count < 10, "simplx: siamese takes at most nine inputs: concatenate the rows of some, or nest two of it");
+  static_assert(count < 10, "simplx: siamese takes at most nine inputs; give it some of them as rows of one");
   const std::array<Expr, count> given{first, others...};
   std::array<Expr, count> results{};
   for (std::size_t i = 0; i < count; ++i) {
-    results[i] = module(given[i]);
-    if (i > 0) {
-      results[i] = detail::with_leaves_of(results[0], At(first), results[i], At(given[i]), static_cast<int>(i));
-    }
+    const Expr made = module(given[i]);
+    results[i] = i == 0 ? made : detail::with_leaves_of(results[0], first, made, given[i], static_cast<int>(i));
   }
   return results;
 }
