@@ -2,7 +2,6 @@
 /// A transformer that sees images: SAS-P over patches, trained on data that are no tokens.
 #include <simplx/simplx.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -62,7 +61,7 @@ int main() {
 
   const Images unseen(500, 1u << 20);
   Function<logits, Cpu<float>> classify;
-  std::ranges::copy(learner.parameters(), classify.parameters().begin());  // of the same names, hence in the same places
+  copy_parameters(learner, classify);
   classify.set<"patches">(unseen.pixels).set_sequences(unseen.lengths).forward();
   int right = 0;
   for (Index i = 0; i < 500; ++i) {

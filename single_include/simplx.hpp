@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 22c9de31b1fb6e51
+// sha256 of the headers: 89ec2d86035d5cd5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -851,6 +851,18 @@ struct Named {
 template <class Module>
 constexpr Named<Module> named(const char* scope, const Module& module) {
   return {scope, module};
+}
+
+/// One of several, from 0 on: named("expert", 3, Mlp{512})(x) makes expert.3.up.weight and expert.3.down.weight.
+template <class Module>
+constexpr Named<Module> named(const char* scope, int number, const Module& module) {
+  char digits[12]{};
+  int place = 11;
+  do digits[--place] = static_cast<char>('0' + number % 10);
+  while (number /= 10);
+  Name numbered(digits + place);
+  numbered.put_in_scope(scope);
+  return {numbered, module};
 }
 
 }  // namespace simplx
@@ -20765,12 +20777,14 @@ SIMPLX_RULE("siamese stack", (possible<left, right>),
 
 namespace detail {
 
-/// The nodes with a name, or with a block, that a module made of what it was given. The caller deletes the array.
+/// The nodes with a name, or with a block, that a module made of what it was given. (A template, as what follows: so
+/// programs without it compile nothing of it.)
+template <class Given>
 struct NamedNodes {
   Node** nodes;
   int count = 0;
 
-  constexpr NamedNodes(Expr result, const At& given) {
+  constexpr NamedNodes(Expr result, const Given& given) {
     const auto has_name = [](const Node& node) { return !node.name.empty() || node.block; };
     each_made(result, [&](Node* node) { count += has_name(*node); }, given);
     nodes = new Node*[static_cast<std::size_t>(count)];
@@ -20798,9 +20812,10 @@ constexpr void replace_leaf(Node* leaf, Node* by) {
 }
 
 /// Lets one use of a module have the leaves of another; its masks and probes get its number as a scope.
-constexpr Expr with_leaves_of(Expr first, const At& first_given, Expr other, const At& given, int number) {
+template <class Given>
+constexpr Expr with_leaves_of(Expr first, const Given& first_given, Expr other, const Given& given, int number) {
   const char scope[] = {static_cast<char>('0' + number), 0};
-  const NamedNodes originals(first, first_given), copies(other, given);
+  const NamedNodes<Given> originals(first, first_given), copies(other, given);
   for (Node* copy : copies) {
     Node* original = nullptr;
     bool captured = false;  // not made, but the same in both
@@ -20826,21 +20841,19 @@ constexpr Expr with_leaves_of(Expr first, const At& first_given, Expr other, con
 /// Dropout draws a mask for each use; that of the second has a name that begins with "1.".
 ///
 /// Shapes  what the module returns for each input; all have the same columns
-/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if it
-///         contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
+/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if
+///         it contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
 /// Cost    that of the module for each input; a parameter counts once, and its gradient is the sum over the uses
 /// Source  Bromley et al. 1993, "Signature Verification using a 'Siamese' Time Delay Neural Network"
 template <class Module, std::same_as<Expr>... Others>
 constexpr auto siamese(const Module& module, Expr first, Others... others) {
   constexpr std::size_t count = 1 + sizeof...(others);
-  static_assert(count < 10, "simplx: siamese takes at most nine inputs: concatenate the rows of some, or nest two of it");
+  static_assert(count < 10, "simplx: siamese takes at most nine inputs; give it some of them as rows of one");
   const std::array<Expr, count> given{first, others...};
   std::array<Expr, count> results{};
   for (std::size_t i = 0; i < count; ++i) {
-    results[i] = module(given[i]);
-    if (i > 0) {
-      results[i] = detail::with_leaves_of(results[0], At(first), results[i], At(given[i]), static_cast<int>(i));
-    }
+    const Expr made = module(given[i]);
+    results[i] = i == 0 ? made : detail::with_leaves_of(results[0], first, made, given[i], static_cast<int>(i));
   }
   return results;
 }
@@ -21457,6 +21470,87 @@ class Batches {
   std::vector<std::uint32_t> order_;
   Index position_ = 0, shuffled_epoch_ = -1;
 };
+
+}  // namespace simplx
+
+// ---- simplx/train/copy_parameters.hpp
+
+/// \file simplx/train/copy_parameters.hpp
+/// What one network has learnt, in another: a copy that evaluates, a teacher or target, a network with another head.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How names that begin with `from` in the one network begin in the other: all have the same by default.
+struct Renaming {
+  std::string_view from = "", to = "";
+};
+
+namespace detail {
+
+/// Elements of one buffer that go to another. (A template, as what follows: programs without it compile nothing of it.)
+template <class Tensors>
+struct CopiedTensor {
+  Index from, to, size;
+};
+/// Of all targets, or of those that are drawn.
+template <class Tensors>
+[[gnu::cold]] auto copied_tensors(const Tensors& sources, const Tensors& targets, const Renaming& renaming, bool all) {
+  const auto shape_of = [](const auto& shape) {
+    return std::to_string(shape.rows) + " x " + std::to_string(shape.cols);
+  };
+  std::vector<CopiedTensor<Tensors>> copied;
+  for (const auto& target : targets) {
+    if (!target.name.starts_with(renaming.to) || !(all || target.init.is_drawn())) continue;
+    const std::string name = std::string(renaming.from) + target.name.substr(renaming.to.size());
+    const auto source = std::ranges::find(sources, name, &Tensors::value_type::name);
+    if (source == sources.end()) {
+      std::vector<std::string> names;
+      for (const auto& tensor : sources) names.push_back(tensor.name);
+      throw Error("'" + target.name + "' was to be copied from '" + name + "', which is not there",
+                  names.empty() ? "there is nothing to copy from"
+                                : "the nearest names are " + nearest_names(name, names, 3));
+    }
+    if (!(source->shape == target.shape)) {
+      throw Error("'" + target.name + "' is " + shape_of(target.shape) + ", and '" + name +
+                      "', which was to be copied to it, " + shape_of(source->shape),
+                  "leave it out by a prefix of the others: {.from = \"blocks.\", .to = \"blocks.\"}");
+    }
+    copied.push_back({source->offset, target.offset, target.size()});
+  }
+  return copied;
+}
+
+}  // namespace detail
+
+/// Copies to the parameters of `to`, and to its constants that were drawn, those of `from` that have their names:
+///
+///     copy_parameters(learner, classify);                                        // all that classify has
+///     copy_parameters(online, target, {.from = "encoder.", .to = "momentum."});  // of momentum.w that of encoder.w
+///     copy_parameters(pretrained, tuned, {.from = "blocks.", .to = "blocks."});  // neither embedding nor head
+///
+/// from, to  whatever has tensors(), parameters() and constants(): a Trainer, Learner, Function, Inference or
+///           Evaluation, on the CPU or a GPU, in any precision. Moments of an optimiser stay what they are
+/// Errors    throws Error if nothing of `to` has a name that begins with renaming.to, or if `from` lacks one of those
+///           that do, or has it in another shape; nothing is copied then
+/// Cost      a search by name for each tensor, and the copy
+template <class From, class To>
+void copy_parameters(From& from, To& to, const Renaming& renaming = {}) {
+  using S = typename decltype(to.parameters())::value_type;
+  const auto &sources = from.tensors(), &targets = to.tensors();
+  const auto learnt = detail::copied_tensors(sources.parameters, targets.parameters, renaming, true);
+  const auto drawn = detail::copied_tensors(sources.constants, targets.constants, renaming, false);
+  if (learnt.empty() && drawn.empty()) {
+    throw Error("no parameter begins with '" + std::string(renaming.to) + "'", "tensors() lists their names");
+  }
+  const auto copy = [](const auto& values, const auto& place, const auto& tensors) {
+    for (const auto& [begin, target, size] : tensors) {
+      std::transform(values.data() + begin, values.data() + begin + size, place.data() + target,
+                     [](auto x) { return static_cast<S>(x); });
+    }
+  };
+  copy(from.parameters(), to.parameters(), learnt);
+  copy(from.constants(), to.constants(), drawn);
+}
 
 }  // namespace simplx
 

@@ -57,6 +57,7 @@
 #include <simplx/ops/stop_gradient.hpp>
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
+#include <simplx/train/copy_parameters.hpp>
 #include <simplx/train/evaluation.hpp>
 #include <simplx/train/fairseq.hpp>
 #include <simplx/train/hyper.hpp>

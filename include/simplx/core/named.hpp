@@ -41,4 +41,16 @@ constexpr Named<Module> named(const char* scope, const Module& module) {
   return {scope, module};
 }
 
+/// One of several, from 0 on: named("expert", 3, Mlp{512})(x) makes expert.3.up.weight and expert.3.down.weight.
+template <class Module>
+constexpr Named<Module> named(const char* scope, int number, const Module& module) {
+  char digits[12]{};
+  int place = 11;
+  do digits[--place] = static_cast<char>('0' + number % 10);
+  while (number /= 10);
+  Name numbered(digits + place);
+  numbered.put_in_scope(scope);
+  return {numbered, module};
+}
+
 }  // namespace simplx

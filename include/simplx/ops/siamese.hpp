@@ -22,12 +22,14 @@ SIMPLX_RULE("siamese stack", (possible<left, right>),
 
 namespace detail {
 
-/// The nodes with a name, or with a block, that a module made of what it was given. The caller deletes the array.
+/// The nodes with a name, or with a block, that a module made of what it was given. (A template, as what follows: so
+/// programs without it compile nothing of it.)
+template <class Given>
 struct NamedNodes {
   Node** nodes;
   int count = 0;
 
-  constexpr NamedNodes(Expr result, const At& given) {
+  constexpr NamedNodes(Expr result, const Given& given) {
     const auto has_name = [](const Node& node) { return !node.name.empty() || node.block; };
     each_made(result, [&](Node* node) { count += has_name(*node); }, given);
     nodes = new Node*[static_cast<std::size_t>(count)];
@@ -55,9 +57,10 @@ constexpr void replace_leaf(Node* leaf, Node* by) {
 }
 
 /// Lets one use of a module have the leaves of another; its masks and probes get its number as a scope.
-constexpr Expr with_leaves_of(Expr first, const At& first_given, Expr other, const At& given, int number) {
+template <class Given>
+constexpr Expr with_leaves_of(Expr first, const Given& first_given, Expr other, const Given& given, int number) {
   const char scope[] = {static_cast<char>('0' + number), 0};
-  const NamedNodes originals(first, first_given), copies(other, given);
+  const NamedNodes<Given> originals(first, first_given), copies(other, given);
   for (Node* copy : copies) {
     Node* original = nullptr;
     bool captured = false;  // not made, but the same in both
