@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 89ec2d86035d5cd5
+// sha256 of the headers: b2773bd66b01d69b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1456,6 +1456,1252 @@ inline void end_stream() {
 }
 
 }  // namespace cpu
+}  // namespace simplx
+
+// ---- simplx/ops/term.hpp
+
+/// \file simplx/ops/term.hpp
+/// Term: the scalar over which an op's rules give expressions again, so that derivatives can be part of a model.
+///
+/// A rule such as `g * y` runs over numbers, vectors, dual numbers and formulas; over terms it makes nodes. Numbers
+/// stay numbers as long as possible: products with 0 and 1 and sums with 0 make no node.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A number or an expression; its products are elementwise.
+struct Term {
+  Node* node = nullptr;
+  double number = 0;
+
+  constexpr Term() = default;
+  SIMPLX_HD constexpr Term(double value) : number(value) {}
+  constexpr explicit Term(Expr x) : node(x.node) {}
+
+  constexpr bool is(double value) const { return !node && number == value; }
+  constexpr At operand() const { return node ? At(Expr{node}) : At(number); }
+
+  // Here, as compilers instantiate the rule of an op, which calls these, as soon as a model uses it.
+  friend constexpr Term operator+(const Term& a, const Term& b);
+  friend constexpr Term operator-(const Term& a, const Term& b);
+  friend constexpr Term operator*(const Term& a, const Term& b);
+  friend constexpr Term operator/(const Term& a, const Term& b);
+  friend constexpr Term operator-(const Term& a);
+  friend constexpr Term operator>(const Term& a, const Term& b);
+  friend constexpr Term max(const Term& a, const Term& b);
+  friend constexpr Term min(const Term& a, const Term& b);
+  friend constexpr Term select(const Term& condition, const Term& yes, const Term& no);
+  friend constexpr Term exp(const Term& x);
+  friend constexpr Term log(const Term& x);
+  friend constexpr Term log1p(const Term& x);
+  friend constexpr Term sin(const Term& x);
+  friend constexpr Term cos(const Term& x);
+  friend constexpr Term tanh(const Term& x);
+  friend constexpr Term sigmoid(const Term& x);
+  friend constexpr Term erf(const Term& x);
+  friend constexpr Term sqrt(const Term& x);
+  friend constexpr Term abs(const Term& x);
+  friend constexpr Term pow(const Term& x, const Term& p);
+};
+
+namespace detail {
+
+/// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
+template <Tag name, int count>
+constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+  using Op = op<name>;
+  if constexpr (requires { Op::derive(node, argument, gradient); }) {
+    return Op::derive(node, argument, gradient);
+  } else {  // a map: Node::derive of others is null
+    const auto operand = [&](int i) { return Term(Expr{node->arguments[i]}); };
+    const Term result(Expr{const_cast<Node*>(node)});
+    const auto pull = [&]<int to>(std::integral_constant<int, to>) {
+      if constexpr (count == 1) {
+        return Op::template d<to>(gradient, result, operand(0));
+      } else if constexpr (count == 2) {
+        return Op::template d<to>(gradient, result, operand(0), operand(1));
+      } else {
+        return Op::template d<to>(gradient, result, operand(0), operand(1), operand(2));
+      }
+    };
+    if constexpr (count > 1) {
+      if (argument == 1) return pull(std::integral_constant<int, 1>{});
+    }
+    if constexpr (count > 2) {
+      if (argument == 2) return pull(std::integral_constant<int, 2>{});
+    }
+    return pull(std::integral_constant<int, 0>{});
+  }
+}
+
+}  // namespace detail
+}  // namespace simplx
+
+// ---- simplx/ops/elementwise.hpp
+
+/// \file simplx/ops/elementwise.hpp
+/// Elementwise ops: arithmetic with broadcast, probes. Functions are in functions.hpp.
+///
+/// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
+/// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
+/// declare that it reads is never kept and passed as NaN, so that a forgotten declaration shows in the gradient.
+
+namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
+
+/// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
+struct elementwise {
+  static constexpr Kind kind = Kind::map;
+  static constexpr bool needs_inputs = false;  ///< pull-backs read the operands
+  static constexpr bool needs_output = false;  ///< pull-backs read the result
+  static constexpr unsigned char passes = 0;   ///< bit i: the pull-back to operand i is g itself
+  static constexpr bool costly = false;        ///< as exp is: many times the cost of storing its result
+
+  template <class... Shapes>
+  static constexpr Checked shape(const Attributes&, Shapes... shapes) {
+    static_assert(sizeof...(shapes) <= 3, "simplx: an elementwise op has at most three operands; make it of two ops");
+    Shape result = fixed_shape(1, 1);
+    const auto widen = [&](const Shape& s) {
+      result.cols = std::max(result.cols, s.cols);
+      if (result.is_fixed() && !s.is_fixed()) {
+        result.axis = s.axis;
+        result.rows = 0;
+      } else if (result.is_fixed()) {
+        result.rows = std::max(result.rows, s.rows);
+      }
+    };
+    (widen(shapes), ...);
+    Checked checked(result);
+    const auto check = [&](const Shape& s) {
+      if (!checked.rule.empty()) return;
+      if (s.cols != 1 && s.cols != result.cols) {
+        checked = Checked("equal widths", s.cols, result.cols);
+      } else if (s.is_fixed() ? s.rows != 1 && s.rows != result.rows : s.axis != result.axis) {
+        checked = unequal_rows(s, result);
+      }
+    };
+    (check(shapes), ...);
+    return checked;
+  }
+};
+
+template <>
+struct op<"add"> : elementwise {
+  static constexpr unsigned char passes = 0b11;
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a + b; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
+    return g;
+  }
+};
+
+template <>
+struct op<"subtract"> : elementwise {
+  static constexpr unsigned char passes = 0b01;
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a - b; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
+    if constexpr (i == 0) {
+      return g;
+    } else {
+      return -g;
+    }
+  }
+};
+
+template <>
+struct op<"multiply"> : elementwise {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a * b; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
+    if constexpr (i == 0) {
+      return g * b;
+    } else {
+      return g * a;
+    }
+  }
+};
+
+template <>
+struct op<"divide"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a / b; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto, auto b) {
+    if constexpr (i == 0) {
+      return g / b;
+    } else {
+      return -(g / b) * y;
+    }
+  }
+};
+
+template <>
+struct op<"negate"> : elementwise {
+  SIMPLX_HD static constexpr auto f(auto a) { return -a; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
+    return -g;
+  }
+};
+
+/// Copies: a result of the model, a value that stays readable.
+struct identity_op : elementwise {
+  static constexpr unsigned char passes = 0b1;
+  SIMPLX_HD static constexpr auto f(auto a) { return a; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
+    return g;
+  }
+};
+template <>
+struct op<"output"> : identity_op {};
+template <>
+struct op<"probe"> : identity_op {};
+
+/// The first operand, spread over the shape of the second, whose values are not read.
+template <>
+struct op<"spread"> : elementwise {
+  SIMPLX_HD static constexpr auto f(auto a, auto) { return a; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
+    if constexpr (i == 0) {
+      return g;
+    } else {
+      return literal<decltype(g)>(0);
+    }
+  }
+};
+
+/// Element by element, one row, one column or one number spread over the rest; likewise a - b and a / b.
+///
+/// Shapes  operands (rows, C), (1, C), (rows, 1) or (1, 1) -> (rows, C), rows static or run-time
+/// Errors  does not compile otherwise: rules "equal widths", "equal axes" and "equal rows"
+constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
+constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
+/// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
+constexpr Expr operator/(At a, At b) {
+  const Checked whole = elementwise::shape({}, a.shape(), b.shape());
+  if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
+  return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
+}
+constexpr Expr operator/(At a, double b) {
+  if (a.shape() == fixed_shape(1, 1)) return apply<"divide">({}, a, At(b));
+  return apply<"multiply">({}, a, At(1.0 / b));
+}
+constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
+constexpr Expr& operator+=(Expr& x, At y) { return x = x + y; }
+constexpr Expr& operator-=(Expr& x, At y) { return x = x - y; }
+constexpr Expr& operator/=(Expr& x, At y) { return x = x / y; }
+
+/// x repeated until it has the shape of `like`: a number, a row or a column.
+constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }
+
+namespace detail {
+/// A gradient with all the elements of the node's value, for ops that need every one of them.
+constexpr At whole(const Term& gradient, const Node* node) {
+  const bool complete = gradient.node && gradient.node->shape == node->shape;
+  return complete ? gradient.operand() : At(spread(gradient.operand(), At(Expr{const_cast<Node*>(node)})));
+}
+constexpr At argument(const Node* node, int i) { return Expr{node->arguments[i]}; }
+}  // namespace detail
+
+constexpr Term operator+(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number + b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? b : a;
+  return Term(apply<"add">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number - b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? -b : a;
+  return Term(apply<"subtract">({}, a.operand(), b.operand()));
+}
+constexpr Term operator*(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number * b.number;
+  if (a.is(0) || b.is(0)) return 0;
+  if (a.is(1) || b.is(1)) return a.is(1) ? b : a;
+  return Term(apply<"multiply">({}, a.operand(), b.operand()));
+}
+constexpr Term operator/(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number / b.number;
+  if (a.is(0) || b.is(1)) return a;
+  return Term(apply<"divide">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
+
+/// The elementwise product; `x * y` is this too, unless y is a matrix (static rows, of one column too): then it is the
+/// matrix product.
+///
+/// Shapes  as a + b: a column (rows, 1) scales rows, static or run-time
+/// Errors  as a + b
+constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
+
+/// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.
+///
+/// Cost    the columns of x twice in the kept region, one copy of its gradient
+constexpr Expr probe(const char* name, At x) {
+  Expr result = apply<"probe">({}, x);
+  result.node->name = name;
+  result.node->observed = true;
+  return result;
+}
+
+SIMPLX_HD_END
+}  // namespace simplx
+
+// ---- simplx/cpu/lane_bits.hpp
+
+/// \file simplx/cpu/lane_bits.hpp
+/// What elementary functions are made of: the bits of lanes, their signs, powers of two, polynomials, lanes in need.
+///
+///     float   sign 1 | exponent 8, bias 127   | fraction 23
+///     double  sign 1 | exponent 11, bias 1023 | fraction 52
+///
+/// Whole numbers are made by adding 1.5 * 2^fraction: the sum is rounded to a whole number, whose bits are the lowest
+/// of the sum. No conversion, hence nothing undefined for NaN, and the same instruction on every machine.
+
+#if defined(__AVX2__) || defined(__FMA__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// float, double, or a vector of them.
+template <class V>
+concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
+
+namespace detail {
+
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct BitsOf {
+  using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+};
+template <class V>
+struct BitsOf<V, false> : VectorOf<typename BitsOf<Lane<V>>::type, sizeof(V)> {};
+
+/// Unsigned words as wide as the lanes, as many.
+template <class V>
+using Bits = typename BitsOf<V>::type;
+
+template <class S>
+inline constexpr int fraction_bits = sizeof(S) == 4 ? 23 : 52;
+template <class S>
+inline constexpr int exponent_bias = sizeof(S) == 4 ? 127 : 1023;
+template <class S>
+inline constexpr Bits<S> sign_bit = Bits<S>(1) << (8 * sizeof(S) - 1);
+
+/// Added to a number below 2^(fraction - 1), it rounds it to a whole one.
+template <class S>
+inline constexpr S rounding_shift = sizeof(S) == 4 ? S(12582912) : S(6755399441055744);
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> bits_of(V value) {
+  Bits<V> bits;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V value_of(Bits<V> bits) {
+  V value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// 2^n from the rounding shift + n, for the n of normal numbers.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V power_of_two(V shifted) {
+  using S = Lane<V>;
+  return value_of<V>((bits_of(shifted) + exponent_bias<S>) << fraction_bits<S>);
+}
+
+/// The sign bits of the lanes of v, all else 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> sign_of(V v) {
+  return bits_of(v) & sign_bit<Lane<V>>;
+}
+
+/// v, negated in the lanes whose sign bit is set.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
+  return value_of<V>(bits_of(v) ^ sign);
+}
+
+/// A vector as it is, a number in every lane.
+template <FloatLanes V, class T>
+__attribute__((always_inline)) inline V in_lanes(T t) {
+  if constexpr (std::is_same_v<T, V>) {
+    return t;
+  } else {
+    return splat<V>(static_cast<Lane<V>>(t));
+  }
+}
+
+/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
+///
+/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
+/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
+template <FloatLanes V, class B, class C>
+__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
+  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
+#if defined(__FMA__)
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::fma(a, b, c);
+  } else {
+    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+#endif
+  }
+#else
+  return a * b + c;
+#endif
+}
+
+/// ((highest x + next) x + ...) x + lowest, by Horner.
+template <FloatLanes V, class... Coefficients>
+__attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
+  V p = splat<V>(highest);
+  ((p = fma(p, x, next)), ...);
+  return p;
+}
+
+/// Whether a comparison of full vectors, or of single numbers, holds in some lane.
+template <class Mask>
+__attribute__((always_inline)) inline bool any(Mask mask) {
+  if constexpr (std::is_same_v<Mask, bool>) {
+    return mask;
+  } else {
+    static_assert(sizeof(Mask) == vector_bytes, "any: a mask of a full vector is wanted");
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_epi8((__m256i)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    std::uint64_t word[sizeof(Mask) / 8], found = 0;
+    std::memcpy(word, &mask, sizeof mask);
+    for (const std::uint64_t w : word) found |= w;
+    return found != 0;
+#endif
+  }
+}
+
+/// y, replaced by the single-number function in the lanes whose argument is beyond the limit; for rare arguments.
+template <auto single, FloatLanes V>
+__attribute__((noinline, cold)) V replaced_beyond(Lane<V> limit, V x, V y) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::abs(x) > limit ? single(x) : y;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) {
+      if (std::abs(x[i]) > limit) y[i] = single(x[i]);
+    }
+    return y;
+  }
+}
+
+}  // namespace detail
+
+/// |x|: the sign bit cleared, of zeros and NaNs too.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V abs(V x) {
+  return detail::value_of<V>(detail::bits_of(x) & ~detail::sign_bit<Lane<V>>);
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/exponential.hpp
+
+/// \file simplx/cpu/exponential.hpp
+/// exp, sigmoid and tanh.
+///
+///     e^x     = 2^n (1 + q),   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite),   q = e^r - 1
+///     sigmoid = 1 / (1 + e^-x) = {1, e^-|x|} / (1 + e^-|x|)                     for x >= 0, x < 0
+///     tanh    = sign(x) (-t) / (2 + t),   t = e^(-2|x|) - 1 = 2^n q + (2^n - 1)
+///
+/// No branches. t keeps its relative accuracy near 0, since n is 0 there, so tanh does as well.
+///
+/// exp of floats clamps its argument to [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38,
+/// never 0; sigmoid(-1000) likewise. exp of doubles goes to infinity, to subnormal numbers and to 0 as std::exp does.
+///
+/// Source    float: the polynomial of Cephes' expf (Moshier). double: minimax on |r| <= ln(2)/2 by Remez' exchange,
+///           relative error of q 1.8e-17; the two parts of ln 2 are those of Cephes
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// e^x = 2^n (1 + q); n stays in the lowest bits of the rounding shift + n.
+template <class V>
+struct ExpParts {
+  V shifted, q;
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
+    const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                           1.6666665459e-1f, 5.0000001201e-1f);
+    return {shifted, fma(p, r * r, r)};
+  } else {
+    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
+    const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
+                           2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
+                           8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
+                           5.0000000000000052e-01);
+    return {shifted, fma(p, r * r, r)};
+  }
+}
+
+/// e^x - 1 for x of [-80, 0], with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp_less_one(V x) {
+  const auto [shifted, q] = exp_parts(x);
+  const V power = power_of_two(shifted);
+  return fma(power, q, power - 1);
+}
+
+}  // namespace detail
+
+/// e^x, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp(V x) {
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
+    const auto [shifted, q] = detail::exp_parts(x);
+    return (q + 1) * detail::power_of_two(shifted);
+  } else {
+    x = min(splat<V>(710), max(splat<V>(-746), x));
+    const auto [shifted, q] = detail::exp_parts(x);
+    const auto n = detail::bits_of(shifted) + 2 * 1023;  // 2^n in two factors: n goes beyond what one can hold
+    const auto half = n >> 1;
+    return (q + 1) * detail::value_of<V>(half << 52) * detail::value_of<V>((n - half) << 52);
+  }
+}
+
+/// 1 / (1 + e^-x), in [0, 1].
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sigmoid(V x) {
+  const V t = exp(-abs(x));
+  return select(x < 0, t, splat<V>(1)) / (t + 1);
+}
+
+/// The hyperbolic tangent, in [-1, 1]; odd.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V tanh(V x) {
+  constexpr auto saturated = std::is_same_v<Lane<V>, float> ? 10 : 20;  // 1 - tanh is below half an ulp of 1
+  const V t = detail::exp_less_one(-2 * min(splat<V>(saturated), abs(x)));
+  return detail::flip(abs(t) / (t + 2), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/erf.hpp
+
+/// \file simplx/cpu/erf.hpp
+/// The error function.
+///
+///     erf x = sign(x) (1 - e^-g),   g(a) = -log(1 - erf a) = a P(a),   a = |x|,   P(0) = 2 / sqrt(pi)
+///
+/// One formula for all x: g is smooth where the usual methods change from a series to an asymptotic one, and e^-g - 1
+/// is taken with its relative accuracy near 0. The farther out, the less an error of g counts (by e^-g), so P has
+/// fewer terms than g alone would ask for.
+///
+/// Source    P: minimax of the relative error of erf by Remez' exchange in 50 digits, 4.0e-9 on [0, 3.95] for float,
+///           7.1e-17 on [0, 5.92] for double
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
+///
+/// Cost    no branches, no division
+template <FloatLanes V>
+__attribute__((always_inline)) inline V erf(V x) {
+  V a, p;  // p = P - 1
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    a = min(splat<V>(3.95f), abs(x));  // 1 - erf is below half an ulp of 1 from here
+    p = detail::polynomial(a, -9.255061969e-06f, 1.176311759e-04f, -6.328039725e-04f, 1.666975060e-03f,
+                           -1.603539603e-04f, -1.915307953e-02f, 1.027778326e-01f, 6.366193819e-01f, 1.283791716e-01f);
+  } else {
+    a = min(splat<V>(5.92), abs(x));
+    p = detail::polynomial(
+        a, 1.18001712468466358e-14, -4.75488528792667924e-13, 8.72102805158080731e-12, -9.54810403959932751e-11,
+        6.81076530742772662e-10, -3.15296417883224829e-09, 7.78152551563295994e-09, 8.37504816425728522e-09,
+        -1.74104564096396230e-07, 8.53737534731029213e-07, -2.42983184441773750e-06, 3.56472525735610575e-06,
+        2.79582745531951284e-06, -2.93235120622576950e-05, 6.42899942280516606e-05, 2.59552158637578223e-05,
+        -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
+        1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
+  }
+  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/logarithm.hpp
+
+/// \file simplx/cpu/logarithm.hpp
+/// log and log1p.
+///
+///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
+///     float     log m = f - f^2/2 + f^3 P(f)
+///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
+///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
+///
+/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
+///
+/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// x = 2^k m of normal numbers, m in [sqrt(1/2), sqrt(2)).
+template <class V>
+struct LogParts {
+  V k, m, power;  ///< power is 2^-k
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline LogParts<V> log_parts(V x) {
+  using S = Lane<V>;
+  using Word = Bits<S>;
+  constexpr int fraction = fraction_bits<S>;
+  constexpr S two_to_fraction = S(Word(1) << fraction);
+  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
+  constexpr Word one = Word(exponent_bias<S>) << fraction;
+  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
+  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
+  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
+  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - (two_to_fraction + exponent_bias<S>);
+  return {k, value_of<V>((moved & fraction_mask) + root_half), value_of<V>(2 * one - (moved & ~fraction_mask))};
+}
+
+/// k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log_of_parts(V k, V f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
+                           -0.5f);
+    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
+  } else {
+    const V s = f / (f + 2);
+    const V z = s * s;
+    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+                           6.666666666666735130e-01);
+    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
+    return fma(k, 6.93147180369123816490e-01, y);
+  }
+}
+
+/// y = log x where x is positive and finite; elsewhere what the logarithm is there.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V with_corners(V x, V y) {
+  using Limits = std::numeric_limits<Lane<V>>;
+  y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
+  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, corner, y);
+}
+
+}  // namespace detail
+
+/// The natural logarithm, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log(V x) {
+  using S = Lane<V>;
+  constexpr int raised = detail::fraction_bits<S> + 2;
+  const auto subnormal = x < std::numeric_limits<S>::min();
+  const auto [k, m, power] = detail::log_parts(select(subnormal, V(x * S(std::uint64_t(1) << raised)), x));
+  const V own = k - select(subnormal, splat<V>(S(raised)), splat<V>(S(0)));
+  return detail::with_corners(x, detail::log_of_parts(own, V(m - 1)));
+}
+
+/// log(1 + x) with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log1p(V x) {
+  using S = Lane<V>;
+  const V u = x + 1;
+  const auto [k, m, power] = detail::log_parts(u);
+  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
+  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
+  const V y = detail::with_corners(u, detail::log_of_parts(k, f));
+  return select(u == 1, x, y);  // also -0
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/power.hpp
+
+/// \file simplx/cpu/power.hpp
+/// sqrt, rsqrt and pow.
+///
+///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
+///
+/// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
+/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sqrt(V x) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::sqrt(x);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
+#else
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
+    return x;
+#endif
+  }
+}
+
+/// 1 / sqrt(x).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V rsqrt(V x) {
+  return 1 / sqrt(x);
+}
+
+namespace detail {
+
+/// Whether doubles are whole; infinities are, and even.
+template <FloatLanes V>
+__attribute__((always_inline)) inline auto whole(V p) {
+  constexpr double shift = rounding_shift<double>, all_whole_from = 0x1p51;
+  const V size = abs(p);
+  return (size >= all_whole_from) | ((size + shift) - shift == size);
+}
+
+/// x^p in double; its last digits are lost.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow_by_log(V x, V p) {
+  using Limits = std::numeric_limits<double>;
+  const V size = abs(x);
+  V y = exp(p * log(size));
+  y = select((size == 1) | (p == 0), splat<V>(1), y);  // also where p log |x| is 0 times infinity
+  y = select(whole(V(p * 0.5)), y, flip(y, sign_of(x)));  // a whole half: p is even
+  const auto even_or_odd = whole(p);
+  y = select(even_or_odd, y, abs(y));
+  y = select((x < 0) & (x > -Limits::infinity()), select(even_or_odd, y, splat<V>(Limits::quiet_NaN())), y);
+  return select((x == x) & (p == p), y, V(x + p));
+}
+
+}  // namespace detail
+
+/// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
+/// where std::pow says 1.
+///
+/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow(V x, V p) {
+  using S = Lane<V>;
+  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
+  if constexpr (std::is_arithmetic_v<V>) {
+    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
+    return x == x && p == p ? std::pow(x, p) : x + p;
+  } else if constexpr (by_log) {
+    using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
+    using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
+    Half base[2], exponent[2];
+    std::memcpy(base, &x, sizeof x);
+    std::memcpy(exponent, &p, sizeof p);
+    for (int i = 0; i < 2; ++i) {
+      base[i] = __builtin_convertvector(
+          detail::pow_by_log(__builtin_convertvector(base[i], Wide), __builtin_convertvector(exponent[i], Wide)), Half);
+    }
+    std::memcpy(&x, base, sizeof x);
+    return x;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
+    return x;
+  }
+}
+
+/// The same exponent for all lanes.
+template <FloatLanes V>
+  requires(!std::is_arithmetic_v<V>)
+__attribute__((always_inline)) inline V pow(V x, Lane<V> p) {
+  return pow(x, splat<V>(p));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/trigonometry.hpp
+
+/// \file simplx/cpu/trigonometry.hpp
+/// sin and cos.
+///
+///     |x| = n pi/2 + r + tail,   n = round(|x| 2/pi),   |r| <= pi/4                             (Cody & Waite)
+///     sin |x| = sin r, cos r, -sin r, -cos r   for n mod 4 = 0, 1, 2, 3;   cos |x| one quarter on
+///
+/// pi/2 is taken in three parts; the first two are short enough that their products with n < 2^13 are exact. Beyond
+/// |x| = 12800, and for infinities, lanes go one by one to the standard library: rare, slow, and right. floats are
+/// right to 1e-7 of the largest value, 1; doubles to their last digits also beside the zeros of sin and cos, which
+/// is what the tail is for.
+///
+/// Source    float: the polynomials of Cephes' sinf and cosf (Moshier). double: those of fdlibm's k_sin.c and
+///           k_cos.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+inline constexpr int reduction_limit = 12800;
+
+/// n quarter turns and r + tail more; the lowest bits of `quarters` are n.
+template <class V>
+struct Angle {
+  V r, tail;
+  Bits<V> quarters;
+};
+
+/// Of 0 <= x <= reduction_limit.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Angle<V> reduced(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
+    return {r, V{}, bits_of(shifted)};
+  } else {
+    const V first = x - n * 0x1.921fb54442p+0;  // exact
+    const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
+    const V difference = first - second;
+    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
+    const V r = difference + rest;
+    return {r, (difference - r) + rest, bits_of(shifted)};
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
+  } else {
+    const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+                           -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
+    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f, -0.5f, 1.0f);
+  } else {
+    const V p = polynomial(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+                           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
+    const V half = 0.5 * z, rounded = 1 - half;
+    const V small = (1 - rounded) - half;  // what rounding took from 1 - half
+    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
+  }
+}
+
+/// The sine of |x| + more quarter turns.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of_quarters(V x, unsigned more) {
+  using S = Lane<V>;
+  const Angle<V> angle = reduced(abs(x));
+  const Bits<V> quarters = angle.quarters + more;
+  const V y = select((quarters & 1) != 0, cos_of(angle), sin_of(angle));
+  return flip(y, (quarters << (8 * sizeof(S) - 2)) & sign_bit<S>);
+}
+
+}  // namespace detail
+
+/// The sine, lane by lane; odd.
+///
+/// Cost    both polynomials and a choice; lanes beyond |x| = 12800 one by one through std::sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin(V x) {
+  using S = Lane<V>;
+  const V y = detail::flip(detail::sin_of_quarters(x, 0), detail::sign_of(x));
+  constexpr auto single = [](S number) { return std::sin(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+/// The cosine, lane by lane; even.
+///
+/// Cost    as sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos(V x) {
+  using S = Lane<V>;
+  const V y = detail::sin_of_quarters(x, 1);
+  constexpr auto single = [](S number) { return std::cos(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/math.hpp
+
+/// \file simplx/cpu/math.hpp
+/// Elementary functions of floats, doubles and vectors of them, all from one include.
+///
+///                             largest error     float, relative    double, ulps
+///     exp                     exponential.hpp        9e-8             1.1
+///     sigmoid                                        1.7e-7           2.3
+///     tanh                                           1.7e-7           2.6
+///     log                     logarithm.hpp          8.1e-8           1.3
+///     log1p                                          1.4e-7           1.7
+///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
+///     erf                     erf.hpp                1.4e-7           2.4
+///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5
+///     pow                                            6e-8             0.6
+///     abs                     lane_bits.hpp          exact            exact
+///
+/// Measured against long double, at a million arguments, with and without FMA; the tests hold these bounds. NaN gives
+/// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
+/// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
+
+// ---- simplx/ops/functions.hpp
+
+/// \file simplx/ops/functions.hpp
+/// Elementary functions, element by element:
+///
+///     relu exp log log1p sin cos tanh sigmoid softplus erf sqrt rsqrt square pow abs max min clamp a > b select
+///
+/// Where a function has a kink the derivative is 0 (relu, abs) or shared (max and min of equal numbers: one half each).
+
+namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
+
+template <>
+struct op<"relu"> : elementwise {
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto a) {
+    if constexpr (requires { a.tangent; }) {
+      return a > decltype(a){} ? a : decltype(a)(f(a.value));  // where max of a dual number would share a kink
+    } else {
+      return max(decltype(a){}, a);  // in this order NaN stays NaN
+    }
+  }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
+    return select(y > decltype(y){}, g, decltype(g){});
+  }
+};
+
+template <>
+struct op<"exp"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return exp(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y; }
+};
+
+template <>
+struct op<"log"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return log(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / x; }
+};
+
+template <>
+struct op<"log1p"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return log1p(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
+};
+
+template <>
+struct op<"sin"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return sin(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
+};
+
+template <>
+struct op<"cos"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return cos(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
+};
+
+template <>
+struct op<"tanh"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return tanh(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
+};
+
+template <>
+struct op<"sigmoid"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return sigmoid(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
+};
+
+template <>
+struct op<"softplus"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) {
+    if constexpr (requires { x.tangent; }) {
+      return decltype(x)(f(x.value), sigmoid(x.value) * x.tangent);  // max and abs have a kink, their sum has none
+    } else {
+      return max(literal<decltype(x)>(0), x) + log1p(exp(-abs(x)));
+    }
+  }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
+};
+
+template <>
+struct op<"erf"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return erf(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
+    return g * literal<decltype(x)>(1.1283791670955126) * exp(-(x * x));  // 2 / sqrt(pi)
+  }
+};
+
+template <>
+struct op<"sqrt"> : elementwise {
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return sqrt(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
+};
+
+template <>
+struct op<"rsqrt"> : elementwise {
+  static constexpr bool needs_output = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
+};
+
+template <>
+struct op<"square"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x; }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
+};
+
+template <>
+struct op<"abs"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return abs(x); }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
+    const auto zero = literal<decltype(x)>(0);
+    return select(x > zero, g, select(zero > x, -g, zero));
+  }
+};
+
+template <>
+struct op<"pow"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
+    const auto zero = literal<decltype(x)>(0), one = literal<decltype(x)>(1);
+    if constexpr (i == 0) {
+      const auto unless_zero = select(x > zero, x, select(zero > x, x, one));
+      const auto base = select(p > zero, x, select(zero > p, x, unless_zero));  // x^0 does not depend on x, not at 0
+      return g * p * pow(base, p - one);
+    } else {
+      return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
+    }
+  }
+};
+
+/// Of the larger (or smaller) of two operands; NaN if either is, where max(a, b) of vectors would be b.
+template <bool larger>
+struct extreme_op : elementwise {
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
+    const auto extreme = [&] {
+      if constexpr (larger) {
+        return max(a, b);
+      } else {
+        return min(a, b);
+      }
+    }();
+    if constexpr (requires { a == a; }) {
+      return select(a == a, extreme, a);
+    } else {
+      return extreme;
+    }
+  }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
+    const auto zero = literal<decltype(g)>(0), half = literal<decltype(g)>(0.5) * g;
+    if constexpr (larger == (i == 0)) {
+      return select(a > b, g, select(b > a, zero, half));
+    } else {
+      return select(b > a, g, select(a > b, zero, half));
+    }
+  }
+};
+template <>
+struct op<"max"> : extreme_op<true> {};
+template <>
+struct op<"min"> : extreme_op<false> {};
+
+template <>
+struct op<"clamp"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
+    const auto raised = select(low > x, low, x);
+    return select(raised > high, high, raised);
+  }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
+    const auto zero = literal<decltype(g)>(0);
+    if constexpr (i == 0) {
+      return select(x > high, zero, select(low > x, zero, g));
+    } else if constexpr (i == 1) {
+      return select(low > x, select(low > high, zero, g), zero);
+    } else {
+      return select(x > high, g, select(low > high, g, zero));
+    }
+  }
+};
+
+template <>
+struct op<"greater"> : elementwise {
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
+    return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0));
+  }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
+};
+
+template <>
+struct op<"select"> : elementwise {
+  static constexpr bool reads(int, int operand) { return operand == 0; }
+  SIMPLX_HD static constexpr auto f(auto condition, auto yes, auto no) {
+    return select(condition > literal<decltype(condition)>(0), yes, no);
+  }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto condition, auto, auto) {
+    const auto zero = literal<decltype(g)>(0);
+    if constexpr (i == 0) {
+      return zero;
+    } else if constexpr (i == 1) {
+      return select(condition > zero, g, zero);
+    } else {
+      return select(condition > zero, zero, g);
+    }
+  }
+};
+
+// The same functions of terms, which rules call.
+constexpr Term exp(const Term& x) { return Term(apply<"exp">({}, x.operand())); }
+constexpr Term log(const Term& x) { return Term(apply<"log">({}, x.operand())); }
+constexpr Term log1p(const Term& x) { return Term(apply<"log1p">({}, x.operand())); }
+constexpr Term sin(const Term& x) { return Term(apply<"sin">({}, x.operand())); }
+constexpr Term cos(const Term& x) { return Term(apply<"cos">({}, x.operand())); }
+constexpr Term tanh(const Term& x) { return Term(apply<"tanh">({}, x.operand())); }
+constexpr Term sigmoid(const Term& x) { return Term(apply<"sigmoid">({}, x.operand())); }
+constexpr Term erf(const Term& x) { return Term(apply<"erf">({}, x.operand())); }
+constexpr Term sqrt(const Term& x) { return Term(apply<"sqrt">({}, x.operand())); }
+constexpr Term abs(const Term& x) { return Term(apply<"abs">({}, x.operand())); }
+constexpr Term max(const Term& a, const Term& b) { return Term(apply<"max">({}, a.operand(), b.operand())); }
+constexpr Term min(const Term& a, const Term& b) { return Term(apply<"min">({}, a.operand(), b.operand())); }
+constexpr Term pow(const Term& x, const Term& p) { return Term(apply<"pow">({}, x.operand(), p.operand())); }
+constexpr Term operator>(const Term& a, const Term& b) {
+  return Term(apply<"greater">({}, a.operand(), b.operand()));
+}
+constexpr Term select(const Term& condition, const Term& yes, const Term& no) {
+  return Term(apply<"select">({}, condition.operand(), yes.operand(), no.operand()));
+}
+
+/// max(x, 0).
+constexpr Expr relu(At x) { return apply<"relu">({}, x); }
+constexpr Expr exp(At x) { return apply<"exp">({}, x); }
+/// The natural logarithm.
+constexpr Expr log(At x) { return apply<"log">({}, x); }
+/// log(1 + x), accurate near 0.
+constexpr Expr log1p(At x) { return apply<"log1p">({}, x); }
+constexpr Expr sin(At x) { return apply<"sin">({}, x); }
+constexpr Expr cos(At x) { return apply<"cos">({}, x); }
+constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
+/// 1 / (1 + exp(-x)).
+constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
+/// log(1 + exp(x)).
+constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
+/// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+constexpr Expr erf(At x) { return apply<"erf">({}, x); }
+constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
+/// 1 / sqrt(x).
+constexpr Expr rsqrt(At x) { return apply<"rsqrt">({}, x); }
+constexpr Expr square(At x) { return apply<"square">({}, x); }
+/// x^p for x > 0, or any x if p is a whole number; the derivative with respect to p is for x >= 0.
+constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
+constexpr Expr abs(At x) { return apply<"abs">({}, x); }
+/// The larger of both (min: the smaller), NaN if either is; of equal numbers each has half the gradient.
+///
+/// Shapes  as a + b
+/// Errors  as a + b
+constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
+constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
+/// x limited to [low, high]; high where they are the wrong way round.
+constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, high); }
+/// 1 where a > b, 0 elsewhere; no gradient flows through.
+constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
+constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
+/// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
+///
+/// Shapes  as a + b, of three operands
+/// Errors  as a + b
+constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
+
+SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/cpu/part.hpp
@@ -4757,644 +6003,6 @@ struct Cpu {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/lane_bits.hpp
-
-/// \file simplx/cpu/lane_bits.hpp
-/// What elementary functions are made of: the bits of lanes, their signs, powers of two, polynomials, lanes in need.
-///
-///     float   sign 1 | exponent 8, bias 127   | fraction 23
-///     double  sign 1 | exponent 11, bias 1023 | fraction 52
-///
-/// Whole numbers are made by adding 1.5 * 2^fraction: the sum is rounded to a whole number, whose bits are the lowest
-/// of the sum. No conversion, hence nothing undefined for NaN, and the same instruction on every machine.
-
-#if defined(__AVX2__) || defined(__FMA__)
-#include <immintrin.h>
-#elif defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// float, double, or a vector of them.
-template <class V>
-concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
-
-namespace detail {
-
-template <class V, bool single = std::is_arithmetic_v<V>>
-struct BitsOf {
-  using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
-};
-template <class V>
-struct BitsOf<V, false> : VectorOf<typename BitsOf<Lane<V>>::type, sizeof(V)> {};
-
-/// Unsigned words as wide as the lanes, as many.
-template <class V>
-using Bits = typename BitsOf<V>::type;
-
-template <class S>
-inline constexpr int fraction_bits = sizeof(S) == 4 ? 23 : 52;
-template <class S>
-inline constexpr int exponent_bias = sizeof(S) == 4 ? 127 : 1023;
-template <class S>
-inline constexpr Bits<S> sign_bit = Bits<S>(1) << (8 * sizeof(S) - 1);
-
-/// Added to a number below 2^(fraction - 1), it rounds it to a whole one.
-template <class S>
-inline constexpr S rounding_shift = sizeof(S) == 4 ? S(12582912) : S(6755399441055744);
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline Bits<V> bits_of(V value) {
-  Bits<V> bits;
-  std::memcpy(&bits, &value, sizeof value);
-  return bits;
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V value_of(Bits<V> bits) {
-  V value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-/// 2^n from the rounding shift + n, for the n of normal numbers.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V power_of_two(V shifted) {
-  using S = Lane<V>;
-  return value_of<V>((bits_of(shifted) + exponent_bias<S>) << fraction_bits<S>);
-}
-
-/// The sign bits of the lanes of v, all else 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline Bits<V> sign_of(V v) {
-  return bits_of(v) & sign_bit<Lane<V>>;
-}
-
-/// v, negated in the lanes whose sign bit is set.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
-  return value_of<V>(bits_of(v) ^ sign);
-}
-
-/// A vector as it is, a number in every lane.
-template <FloatLanes V, class T>
-__attribute__((always_inline)) inline V in_lanes(T t) {
-  if constexpr (std::is_same_v<T, V>) {
-    return t;
-  } else {
-    return splat<V>(static_cast<Lane<V>>(t));
-  }
-}
-
-/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
-///
-/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
-/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
-template <FloatLanes V, class B, class C>
-__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
-  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
-#if defined(__FMA__)
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::fma(a, b, c);
-  } else {
-    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__AVX2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#else
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
-#endif
-  }
-#else
-  return a * b + c;
-#endif
-}
-
-/// ((highest x + next) x + ...) x + lowest, by Horner.
-template <FloatLanes V, class... Coefficients>
-__attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
-  V p = splat<V>(highest);
-  ((p = fma(p, x, next)), ...);
-  return p;
-}
-
-/// Whether a comparison of full vectors, or of single numbers, holds in some lane.
-template <class Mask>
-__attribute__((always_inline)) inline bool any(Mask mask) {
-  if constexpr (std::is_same_v<Mask, bool>) {
-    return mask;
-  } else {
-    static_assert(sizeof(Mask) == vector_bytes, "any: a mask of a full vector is wanted");
-#if defined(__AVX512F__)
-    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
-    return _mm256_movemask_epi8((__m256i)mask) != 0;
-#elif defined(__SSE2__)
-    return _mm_movemask_epi8((__m128i)mask) != 0;
-#else
-    std::uint64_t word[sizeof(Mask) / 8], found = 0;
-    std::memcpy(word, &mask, sizeof mask);
-    for (const std::uint64_t w : word) found |= w;
-    return found != 0;
-#endif
-  }
-}
-
-/// y, replaced by the single-number function in the lanes whose argument is beyond the limit; for rare arguments.
-template <auto single, FloatLanes V>
-__attribute__((noinline, cold)) V replaced_beyond(Lane<V> limit, V x, V y) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::abs(x) > limit ? single(x) : y;
-  } else {
-    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) {
-      if (std::abs(x[i]) > limit) y[i] = single(x[i]);
-    }
-    return y;
-  }
-}
-
-}  // namespace detail
-
-/// |x|: the sign bit cleared, of zeros and NaNs too.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V abs(V x) {
-  return detail::value_of<V>(detail::bits_of(x) & ~detail::sign_bit<Lane<V>>);
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/exponential.hpp
-
-/// \file simplx/cpu/exponential.hpp
-/// exp, sigmoid and tanh.
-///
-///     e^x     = 2^n (1 + q),   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite),   q = e^r - 1
-///     sigmoid = 1 / (1 + e^-x) = {1, e^-|x|} / (1 + e^-|x|)                     for x >= 0, x < 0
-///     tanh    = sign(x) (-t) / (2 + t),   t = e^(-2|x|) - 1 = 2^n q + (2^n - 1)
-///
-/// No branches. t keeps its relative accuracy near 0, since n is 0 there, so tanh does as well.
-///
-/// exp of floats clamps its argument to [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38,
-/// never 0; sigmoid(-1000) likewise. exp of doubles goes to infinity, to subnormal numbers and to 0 as std::exp does.
-///
-/// Source    float: the polynomial of Cephes' expf (Moshier). double: minimax on |r| <= ln(2)/2 by Remez' exchange,
-///           relative error of q 1.8e-17; the two parts of ln 2 are those of Cephes
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// e^x = 2^n (1 + q); n stays in the lowest bits of the rounding shift + n.
-template <class V>
-struct ExpParts {
-  V shifted, q;
-};
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
-  using S = Lane<V>;
-  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
-  const V n = shifted - rounding_shift<S>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
-    const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
-                           1.6666665459e-1f, 5.0000001201e-1f);
-    return {shifted, fma(p, r * r, r)};
-  } else {
-    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
-    const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
-                           2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
-                           8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
-                           5.0000000000000052e-01);
-    return {shifted, fma(p, r * r, r)};
-  }
-}
-
-/// e^x - 1 for x of [-80, 0], with its relative accuracy near 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V exp_less_one(V x) {
-  const auto [shifted, q] = exp_parts(x);
-  const V power = power_of_two(shifted);
-  return fma(power, q, power - 1);
-}
-
-}  // namespace detail
-
-/// e^x, lane by lane.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V exp(V x) {
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
-    const auto [shifted, q] = detail::exp_parts(x);
-    return (q + 1) * detail::power_of_two(shifted);
-  } else {
-    x = min(splat<V>(710), max(splat<V>(-746), x));
-    const auto [shifted, q] = detail::exp_parts(x);
-    const auto n = detail::bits_of(shifted) + 2 * 1023;  // 2^n in two factors: n goes beyond what one can hold
-    const auto half = n >> 1;
-    return (q + 1) * detail::value_of<V>(half << 52) * detail::value_of<V>((n - half) << 52);
-  }
-}
-
-/// 1 / (1 + e^-x), in [0, 1].
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sigmoid(V x) {
-  const V t = exp(-abs(x));
-  return select(x < 0, t, splat<V>(1)) / (t + 1);
-}
-
-/// The hyperbolic tangent, in [-1, 1]; odd.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V tanh(V x) {
-  constexpr auto saturated = std::is_same_v<Lane<V>, float> ? 10 : 20;  // 1 - tanh is below half an ulp of 1
-  const V t = detail::exp_less_one(-2 * min(splat<V>(saturated), abs(x)));
-  return detail::flip(abs(t) / (t + 2), detail::sign_of(x));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/erf.hpp
-
-/// \file simplx/cpu/erf.hpp
-/// The error function.
-///
-///     erf x = sign(x) (1 - e^-g),   g(a) = -log(1 - erf a) = a P(a),   a = |x|,   P(0) = 2 / sqrt(pi)
-///
-/// One formula for all x: g is smooth where the usual methods change from a series to an asymptotic one, and e^-g - 1
-/// is taken with its relative accuracy near 0. The farther out, the less an error of g counts (by e^-g), so P has
-/// fewer terms than g alone would ask for.
-///
-/// Source    P: minimax of the relative error of erf by Remez' exchange in 50 digits, 4.0e-9 on [0, 3.95] for float,
-///           7.1e-17 on [0, 5.92] for double
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
-///
-/// Cost    no branches, no division
-template <FloatLanes V>
-__attribute__((always_inline)) inline V erf(V x) {
-  V a, p;  // p = P - 1
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    a = min(splat<V>(3.95f), abs(x));  // 1 - erf is below half an ulp of 1 from here
-    p = detail::polynomial(a, -9.255061969e-06f, 1.176311759e-04f, -6.328039725e-04f, 1.666975060e-03f,
-                           -1.603539603e-04f, -1.915307953e-02f, 1.027778326e-01f, 6.366193819e-01f, 1.283791716e-01f);
-  } else {
-    a = min(splat<V>(5.92), abs(x));
-    p = detail::polynomial(
-        a, 1.18001712468466358e-14, -4.75488528792667924e-13, 8.72102805158080731e-12, -9.54810403959932751e-11,
-        6.81076530742772662e-10, -3.15296417883224829e-09, 7.78152551563295994e-09, 8.37504816425728522e-09,
-        -1.74104564096396230e-07, 8.53737534731029213e-07, -2.42983184441773750e-06, 3.56472525735610575e-06,
-        2.79582745531951284e-06, -2.93235120622576950e-05, 6.42899942280516606e-05, 2.59552158637578223e-05,
-        -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
-        1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
-  }
-  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/logarithm.hpp
-
-/// \file simplx/cpu/logarithm.hpp
-/// log and log1p.
-///
-///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
-///     float     log m = f - f^2/2 + f^3 P(f)
-///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
-///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
-///
-/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
-///
-/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// x = 2^k m of normal numbers, m in [sqrt(1/2), sqrt(2)).
-template <class V>
-struct LogParts {
-  V k, m, power;  ///< power is 2^-k
-};
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline LogParts<V> log_parts(V x) {
-  using S = Lane<V>;
-  using Word = Bits<S>;
-  constexpr int fraction = fraction_bits<S>;
-  constexpr S two_to_fraction = S(Word(1) << fraction);
-  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
-  constexpr Word one = Word(exponent_bias<S>) << fraction;
-  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
-  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
-  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
-  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - (two_to_fraction + exponent_bias<S>);
-  return {k, value_of<V>((moved & fraction_mask) + root_half), value_of<V>(2 * one - (moved & ~fraction_mask))};
-}
-
-/// k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)).
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log_of_parts(V k, V f) {
-  using S = Lane<V>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
-                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
-                           -0.5f);
-    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
-  } else {
-    const V s = f / (f + 2);
-    const V z = s * s;
-    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
-                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
-                           6.666666666666735130e-01);
-    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
-    return fma(k, 6.93147180369123816490e-01, y);
-  }
-}
-
-/// y = log x where x is positive and finite; elsewhere what the logarithm is there.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V with_corners(V x, V y) {
-  using Limits = std::numeric_limits<Lane<V>>;
-  y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
-  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
-  return select(x <= 0, corner, y);
-}
-
-}  // namespace detail
-
-/// The natural logarithm, lane by lane.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log(V x) {
-  using S = Lane<V>;
-  constexpr int raised = detail::fraction_bits<S> + 2;
-  const auto subnormal = x < std::numeric_limits<S>::min();
-  const auto [k, m, power] = detail::log_parts(select(subnormal, V(x * S(std::uint64_t(1) << raised)), x));
-  const V own = k - select(subnormal, splat<V>(S(raised)), splat<V>(S(0)));
-  return detail::with_corners(x, detail::log_of_parts(own, V(m - 1)));
-}
-
-/// log(1 + x) with its relative accuracy near 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log1p(V x) {
-  using S = Lane<V>;
-  const V u = x + 1;
-  const auto [k, m, power] = detail::log_parts(u);
-  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
-  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
-  const V y = detail::with_corners(u, detail::log_of_parts(k, f));
-  return select(u == 1, x, y);  // also -0
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/power.hpp
-
-/// \file simplx/cpu/power.hpp
-/// sqrt, rsqrt and pow.
-///
-///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
-///
-/// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
-/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sqrt(V x) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::sqrt(x);
-  } else {
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
-#elif defined(__AVX2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
-#elif defined(__SSE2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
-#else
-    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
-    return x;
-#endif
-  }
-}
-
-/// 1 / sqrt(x).
-template <FloatLanes V>
-__attribute__((always_inline)) inline V rsqrt(V x) {
-  return 1 / sqrt(x);
-}
-
-namespace detail {
-
-/// Whether doubles are whole; infinities are, and even.
-template <FloatLanes V>
-__attribute__((always_inline)) inline auto whole(V p) {
-  constexpr double shift = rounding_shift<double>, all_whole_from = 0x1p51;
-  const V size = abs(p);
-  return (size >= all_whole_from) | ((size + shift) - shift == size);
-}
-
-/// x^p in double; its last digits are lost.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V pow_by_log(V x, V p) {
-  using Limits = std::numeric_limits<double>;
-  const V size = abs(x);
-  V y = exp(p * log(size));
-  y = select((size == 1) | (p == 0), splat<V>(1), y);  // also where p log |x| is 0 times infinity
-  y = select(whole(V(p * 0.5)), y, flip(y, sign_of(x)));  // a whole half: p is even
-  const auto even_or_odd = whole(p);
-  y = select(even_or_odd, y, abs(y));
-  y = select((x < 0) & (x > -Limits::infinity()), select(even_or_odd, y, splat<V>(Limits::quiet_NaN())), y);
-  return select((x == x) & (p == p), y, V(x + p));
-}
-
-}  // namespace detail
-
-/// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
-/// where std::pow says 1.
-///
-/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
-template <FloatLanes V>
-__attribute__((always_inline)) inline V pow(V x, V p) {
-  using S = Lane<V>;
-  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
-  if constexpr (std::is_arithmetic_v<V>) {
-    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
-    return x == x && p == p ? std::pow(x, p) : x + p;
-  } else if constexpr (by_log) {
-    using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
-    using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
-    Half base[2], exponent[2];
-    std::memcpy(base, &x, sizeof x);
-    std::memcpy(exponent, &p, sizeof p);
-    for (int i = 0; i < 2; ++i) {
-      base[i] = __builtin_convertvector(
-          detail::pow_by_log(__builtin_convertvector(base[i], Wide), __builtin_convertvector(exponent[i], Wide)), Half);
-    }
-    std::memcpy(&x, base, sizeof x);
-    return x;
-  } else {
-    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
-    return x;
-  }
-}
-
-/// The same exponent for all lanes.
-template <FloatLanes V>
-  requires(!std::is_arithmetic_v<V>)
-__attribute__((always_inline)) inline V pow(V x, Lane<V> p) {
-  return pow(x, splat<V>(p));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/trigonometry.hpp
-
-/// \file simplx/cpu/trigonometry.hpp
-/// sin and cos.
-///
-///     |x| = n pi/2 + r + tail,   n = round(|x| 2/pi),   |r| <= pi/4                             (Cody & Waite)
-///     sin |x| = sin r, cos r, -sin r, -cos r   for n mod 4 = 0, 1, 2, 3;   cos |x| one quarter on
-///
-/// pi/2 is taken in three parts; the first two are short enough that their products with n < 2^13 are exact. Beyond
-/// |x| = 12800, and for infinities, lanes go one by one to the standard library: rare, slow, and right. floats are
-/// right to 1e-7 of the largest value, 1; doubles to their last digits also beside the zeros of sin and cos, which
-/// is what the tail is for.
-///
-/// Source    float: the polynomials of Cephes' sinf and cosf (Moshier). double: those of fdlibm's k_sin.c and
-///           k_cos.c (Sun)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-inline constexpr int reduction_limit = 12800;
-
-/// n quarter turns and r + tail more; the lowest bits of `quarters` are n.
-template <class V>
-struct Angle {
-  V r, tail;
-  Bits<V> quarters;
-};
-
-/// Of 0 <= x <= reduction_limit.
-template <FloatLanes V>
-__attribute__((always_inline)) inline Angle<V> reduced(V x) {
-  using S = Lane<V>;
-  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
-  const V n = shifted - rounding_shift<S>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
-    return {r, V{}, bits_of(shifted)};
-  } else {
-    const V first = x - n * 0x1.921fb54442p+0;  // exact
-    const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
-    const V difference = first - second;
-    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
-    const V r = difference + rest;
-    return {r, (difference - r) + rest, bits_of(shifted)};
-  }
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
-  const V r = angle.r, z = r * r;
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
-  } else {
-    const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
-                           -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
-    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
-  }
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
-  const V r = angle.r, z = r * r;
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    return polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f, -0.5f, 1.0f);
-  } else {
-    const V p = polynomial(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
-                           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
-    const V half = 0.5 * z, rounded = 1 - half;
-    const V small = (1 - rounded) - half;  // what rounding took from 1 - half
-    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
-  }
-}
-
-/// The sine of |x| + more quarter turns.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin_of_quarters(V x, unsigned more) {
-  using S = Lane<V>;
-  const Angle<V> angle = reduced(abs(x));
-  const Bits<V> quarters = angle.quarters + more;
-  const V y = select((quarters & 1) != 0, cos_of(angle), sin_of(angle));
-  return flip(y, (quarters << (8 * sizeof(S) - 2)) & sign_bit<S>);
-}
-
-}  // namespace detail
-
-/// The sine, lane by lane; odd.
-///
-/// Cost    both polynomials and a choice; lanes beyond |x| = 12800 one by one through std::sin
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin(V x) {
-  using S = Lane<V>;
-  const V y = detail::flip(detail::sin_of_quarters(x, 0), detail::sign_of(x));
-  constexpr auto single = [](S number) { return std::sin(number); };
-  if (detail::any(abs(x) > detail::reduction_limit)) {
-    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
-  }
-  return y;
-}
-
-/// The cosine, lane by lane; even.
-///
-/// Cost    as sin
-template <FloatLanes V>
-__attribute__((always_inline)) inline V cos(V x) {
-  using S = Lane<V>;
-  const V y = detail::sin_of_quarters(x, 1);
-  constexpr auto single = [](S number) { return std::cos(number); };
-  if (detail::any(abs(x) > detail::reduction_limit)) {
-    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
-  }
-  return y;
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/math.hpp
-
-/// \file simplx/cpu/math.hpp
-/// Elementary functions of floats, doubles and vectors of them, all from one include.
-///
-///                             largest error     float, relative    double, ulps
-///     exp                     exponential.hpp        9e-8             1.1
-///     sigmoid                                        1.7e-7           2.3
-///     tanh                                           1.7e-7           2.6
-///     log                     logarithm.hpp          8.1e-8           1.3
-///     log1p                                          1.4e-7           1.7
-///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
-///     erf                     erf.hpp                1.4e-7           2.4
-///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5
-///     pow                                            6e-8             0.6
-///     abs                     lane_bits.hpp          exact            exact
-///
-/// Measured against long double, at a million arguments, with and without FMA; the tests hold these bounds. NaN gives
-/// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
-/// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
-
 // ---- simplx/cpu/dual.hpp
 
 /// \file simplx/cpu/dual.hpp
@@ -7380,298 +7988,6 @@ struct LinearProduct {
 
 }  // namespace simplx::cpu
 
-// ---- simplx/ops/term.hpp
-
-/// \file simplx/ops/term.hpp
-/// Term: the scalar over which an op's rules give expressions again, so that derivatives can be part of a model.
-///
-/// A rule such as `g * y` runs over numbers, vectors, dual numbers and formulas; over terms it makes nodes. Numbers
-/// stay numbers as long as possible: products with 0 and 1 and sums with 0 make no node.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A number or an expression; its products are elementwise.
-struct Term {
-  Node* node = nullptr;
-  double number = 0;
-
-  constexpr Term() = default;
-  SIMPLX_HD constexpr Term(double value) : number(value) {}
-  constexpr explicit Term(Expr x) : node(x.node) {}
-
-  constexpr bool is(double value) const { return !node && number == value; }
-  constexpr At operand() const { return node ? At(Expr{node}) : At(number); }
-
-  // Here, as compilers instantiate the rule of an op, which calls these, as soon as a model uses it.
-  friend constexpr Term operator+(const Term& a, const Term& b);
-  friend constexpr Term operator-(const Term& a, const Term& b);
-  friend constexpr Term operator*(const Term& a, const Term& b);
-  friend constexpr Term operator/(const Term& a, const Term& b);
-  friend constexpr Term operator-(const Term& a);
-  friend constexpr Term operator>(const Term& a, const Term& b);
-  friend constexpr Term max(const Term& a, const Term& b);
-  friend constexpr Term min(const Term& a, const Term& b);
-  friend constexpr Term select(const Term& condition, const Term& yes, const Term& no);
-  friend constexpr Term exp(const Term& x);
-  friend constexpr Term log(const Term& x);
-  friend constexpr Term log1p(const Term& x);
-  friend constexpr Term sin(const Term& x);
-  friend constexpr Term cos(const Term& x);
-  friend constexpr Term tanh(const Term& x);
-  friend constexpr Term sigmoid(const Term& x);
-  friend constexpr Term erf(const Term& x);
-  friend constexpr Term sqrt(const Term& x);
-  friend constexpr Term abs(const Term& x);
-  friend constexpr Term pow(const Term& x, const Term& p);
-};
-
-namespace detail {
-
-/// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
-template <Tag name, int count>
-constexpr Term derive(const Node* node, int argument, const Term& gradient) {
-  using Op = op<name>;
-  if constexpr (requires { Op::derive(node, argument, gradient); }) {
-    return Op::derive(node, argument, gradient);
-  } else {  // a map: Node::derive of others is null
-    const auto operand = [&](int i) { return Term(Expr{node->arguments[i]}); };
-    const Term result(Expr{const_cast<Node*>(node)});
-    const auto pull = [&]<int to>(std::integral_constant<int, to>) {
-      if constexpr (count == 1) {
-        return Op::template d<to>(gradient, result, operand(0));
-      } else if constexpr (count == 2) {
-        return Op::template d<to>(gradient, result, operand(0), operand(1));
-      } else {
-        return Op::template d<to>(gradient, result, operand(0), operand(1), operand(2));
-      }
-    };
-    if constexpr (count > 1) {
-      if (argument == 1) return pull(std::integral_constant<int, 1>{});
-    }
-    if constexpr (count > 2) {
-      if (argument == 2) return pull(std::integral_constant<int, 2>{});
-    }
-    return pull(std::integral_constant<int, 0>{});
-  }
-}
-
-}  // namespace detail
-}  // namespace simplx
-
-// ---- simplx/ops/elementwise.hpp
-
-/// \file simplx/ops/elementwise.hpp
-/// Elementwise ops: arithmetic with broadcast, probes. Functions are in functions.hpp.
-///
-/// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
-/// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
-/// declare that it reads is never kept and passed as NaN, so that a forgotten declaration shows in the gradient.
-
-namespace simplx::inline SIMPLX_TARGET {
-SIMPLX_HD_BEGIN
-
-/// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
-struct elementwise {
-  static constexpr Kind kind = Kind::map;
-  static constexpr bool needs_inputs = false;  ///< pull-backs read the operands
-  static constexpr bool needs_output = false;  ///< pull-backs read the result
-  static constexpr unsigned char passes = 0;   ///< bit i: the pull-back to operand i is g itself
-  static constexpr bool costly = false;        ///< as exp is: many times the cost of storing its result
-
-  template <class... Shapes>
-  static constexpr Checked shape(const Attributes&, Shapes... shapes) {
-    static_assert(sizeof...(shapes) <= 3, "simplx: an elementwise op has at most three operands; make it of two ops");
-    Shape result = fixed_shape(1, 1);
-    const auto widen = [&](const Shape& s) {
-      result.cols = std::max(result.cols, s.cols);
-      if (result.is_fixed() && !s.is_fixed()) {
-        result.axis = s.axis;
-        result.rows = 0;
-      } else if (result.is_fixed()) {
-        result.rows = std::max(result.rows, s.rows);
-      }
-    };
-    (widen(shapes), ...);
-    Checked checked(result);
-    const auto check = [&](const Shape& s) {
-      if (!checked.rule.empty()) return;
-      if (s.cols != 1 && s.cols != result.cols) {
-        checked = Checked("equal widths", s.cols, result.cols);
-      } else if (s.is_fixed() ? s.rows != 1 && s.rows != result.rows : s.axis != result.axis) {
-        checked = unequal_rows(s, result);
-      }
-    };
-    (check(shapes), ...);
-    return checked;
-  }
-};
-
-template <>
-struct op<"add"> : elementwise {
-  static constexpr unsigned char passes = 0b11;
-  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a + b; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
-    return g;
-  }
-};
-
-template <>
-struct op<"subtract"> : elementwise {
-  static constexpr unsigned char passes = 0b01;
-  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a - b; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
-    if constexpr (i == 0) {
-      return g;
-    } else {
-      return -g;
-    }
-  }
-};
-
-template <>
-struct op<"multiply"> : elementwise {
-  static constexpr bool reads(int to, int operand) { return to != operand; }
-  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a * b; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
-    if constexpr (i == 0) {
-      return g * b;
-    } else {
-      return g * a;
-    }
-  }
-};
-
-template <>
-struct op<"divide"> : elementwise {
-  static constexpr bool needs_output = true;
-  static constexpr bool reads(int, int operand) { return operand == 1; }
-  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a / b; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto, auto b) {
-    if constexpr (i == 0) {
-      return g / b;
-    } else {
-      return -(g / b) * y;
-    }
-  }
-};
-
-template <>
-struct op<"negate"> : elementwise {
-  SIMPLX_HD static constexpr auto f(auto a) { return -a; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
-    return -g;
-  }
-};
-
-/// Copies: a result of the model, a value that stays readable.
-struct identity_op : elementwise {
-  static constexpr unsigned char passes = 0b1;
-  SIMPLX_HD static constexpr auto f(auto a) { return a; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
-    return g;
-  }
-};
-template <>
-struct op<"output"> : identity_op {};
-template <>
-struct op<"probe"> : identity_op {};
-
-/// The first operand, spread over the shape of the second, whose values are not read.
-template <>
-struct op<"spread"> : elementwise {
-  SIMPLX_HD static constexpr auto f(auto a, auto) { return a; }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
-    if constexpr (i == 0) {
-      return g;
-    } else {
-      return literal<decltype(g)>(0);
-    }
-  }
-};
-
-/// Element by element, one row, one column or one number spread over the rest; likewise a - b and a / b.
-///
-/// Shapes  operands (rows, C), (1, C), (rows, 1) or (1, 1) -> (rows, C), rows static or run-time
-/// Errors  does not compile otherwise: rules "equal widths", "equal axes" and "equal rows"
-constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
-constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
-/// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
-constexpr Expr operator/(At a, At b) {
-  const Checked whole = elementwise::shape({}, a.shape(), b.shape());
-  if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
-  return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
-}
-constexpr Expr operator/(At a, double b) {
-  if (a.shape() == fixed_shape(1, 1)) return apply<"divide">({}, a, At(b));
-  return apply<"multiply">({}, a, At(1.0 / b));
-}
-constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
-constexpr Expr& operator+=(Expr& x, At y) { return x = x + y; }
-constexpr Expr& operator-=(Expr& x, At y) { return x = x - y; }
-constexpr Expr& operator/=(Expr& x, At y) { return x = x / y; }
-
-/// x repeated until it has the shape of `like`: a number, a row or a column.
-constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }
-
-namespace detail {
-/// A gradient with all the elements of the node's value, for ops that need every one of them.
-constexpr At whole(const Term& gradient, const Node* node) {
-  const bool complete = gradient.node && gradient.node->shape == node->shape;
-  return complete ? gradient.operand() : At(spread(gradient.operand(), At(Expr{const_cast<Node*>(node)})));
-}
-constexpr At argument(const Node* node, int i) { return Expr{node->arguments[i]}; }
-}  // namespace detail
-
-constexpr Term operator+(const Term& a, const Term& b) {
-  if (!a.node && !b.node) return a.number + b.number;
-  if (a.is(0) || b.is(0)) return a.is(0) ? b : a;
-  return Term(apply<"add">({}, a.operand(), b.operand()));
-}
-constexpr Term operator-(const Term& a, const Term& b) {
-  if (!a.node && !b.node) return a.number - b.number;
-  if (a.is(0) || b.is(0)) return a.is(0) ? -b : a;
-  return Term(apply<"subtract">({}, a.operand(), b.operand()));
-}
-constexpr Term operator*(const Term& a, const Term& b) {
-  if (!a.node && !b.node) return a.number * b.number;
-  if (a.is(0) || b.is(0)) return 0;
-  if (a.is(1) || b.is(1)) return a.is(1) ? b : a;
-  return Term(apply<"multiply">({}, a.operand(), b.operand()));
-}
-constexpr Term operator/(const Term& a, const Term& b) {
-  if (!a.node && !b.node) return a.number / b.number;
-  if (a.is(0) || b.is(1)) return a;
-  return Term(apply<"divide">({}, a.operand(), b.operand()));
-}
-constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
-
-/// The elementwise product; `x * y` is this too, unless y is a matrix (static rows, of one column too): then it is the
-/// matrix product.
-///
-/// Shapes  as a + b: a column (rows, 1) scales rows, static or run-time
-/// Errors  as a + b
-constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
-
-/// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.
-///
-/// Cost    the columns of x twice in the kept region, one copy of its gradient
-constexpr Expr probe(const char* name, At x) {
-  Expr result = apply<"probe">({}, x);
-  result.node->name = name;
-  result.node->observed = true;
-  return result;
-}
-
-SIMPLX_HD_END
-}  // namespace simplx
-
 // ---- simplx/ops/kernel.hpp
 
 /// \file simplx/ops/kernel.hpp
@@ -7961,6 +8277,329 @@ constexpr Expr operator*(At a, At b) {
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
+
+}  // namespace simplx
+
+// ---- simplx/ops/columns.hpp
+
+/// \file simplx/ops/columns.hpp
+/// Taking columns apart and putting them together.
+///
+///     slice_columns(x, b, n)    y = x[:, b : b + n]      dx[:, b : b + n] += dy
+///     concatenate(a, b, ...)    y = [a b ...]            da = its columns of dy, and so on
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("slice", left <= right,
+            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "
+            "rows, of x (right number)")
+SIMPLX_RULE("slice begin", left >= 0 && right >= 1,
+            "a slice begins at 0 or later (left number) and takes at least 1 column or row (right number)")
+SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x needs an even width (left number)")
+
+namespace detail {
+
+/// Columns or rows that are taken.
+struct Slice {
+  Index begin, count;
+  constexpr Index end() const { return begin + count; }
+};
+constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
+constexpr Slice slice_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+/// "2 to 5": the first and the last.
+inline std::string range_text(const Slice& slice) {
+  return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);
+}
+
+/// The columns of a matrix from `begin` on; a matrix without rows may be nowhere.
+template <class S>
+struct ColumnsFrom {
+  S* matrix;
+  Index width, begin = 0;
+  S* row(Index i) const { return matrix + i * width + begin; }
+};
+
+/// Copies or adds a block of columns between matrices of different widths.
+template <Write mode, class S>
+void move_columns(Index rows, Index cols, ColumnsFrom<const S> source, ColumnsFrom<S> target) {
+  for (Index i = 0; i < rows; ++i) {
+    const S* const from = source.row(i);
+    S* const to = target.row(i);
+    for (Index c = 0; c < cols; ++c) put<mode, S>(to + c, from[c]);
+  }
+}
+
+}  // namespace detail
+
+template <>
+struct op<"concatenate">;
+
+template <>
+struct op<"slice_columns"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const auto [begin, count] = detail::slice_in(attributes);
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.cols) return {"slice", begin + count, x.cols};
+    return Shape{x.axis, x.rows, count};
+  }
+  static std::string settings(const Attributes& attributes) {
+    return "columns " + detail::range_text(detail::slice_in(attributes));
+  }
+  /// The gradient between columns of zeros.
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
+    const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
+    const Index begin = detail::slice_in(node->attributes).begin, end = detail::slice_in(node->attributes).end();
+    const Index width = x.shape().cols;
+    const auto zeros_like = [&](Index first, Index count) {
+      return At(spread(0.0, At(apply<"slice_columns">(detail::attributes_of(detail::Slice{first, count}), x))));
+    };
+    if (begin == 0 && end == width) return Term(Expr{dy.node});
+    if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
+    if (end == width) return Term(apply<"concatenate">({}, zeros_like(0, begin), dy));
+    return Term(apply<"concatenate">({}, zeros_like(0, begin), dy, zeros_like(end, width - end)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
+    detail::move_columns<Write::store, S>(frame.rows(), count, {frame.template in<0>(), width, begin},
+                                          {frame.out(), count});
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
+    detail::move_columns<Write::accumulate, S>(frame.rows(), count, {frame.out_grad(), count}, {dx, width, begin});
+  }
+};
+
+template <>
+struct op<"concatenate"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  template <class... Shapes>
+  static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
+    Shape result = first;
+    for (const Shape& s : {first, Shape(others)...}) {
+      if (s.axis != first.axis || s.rows != first.rows) return unequal_rows(s, first);
+    }
+    result.cols = (first.cols + ... + others.cols);
+    return result;
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    Index begin = 0;
+    for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
+    const Index count = node->arguments[argument]->shape.cols;
+    return Term(apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), detail::whole(g, node)));
+  }
+  /// Calls f<k>(first column of operand k).
+  template <class F, class Visit>
+  static void each(Visit visit) {
+    Index begin = 0;
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k> index) {
+      visit(index, begin);
+      begin += F::template shape<k>.cols;
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      detail::move_columns<Write::store, S>(frame.rows(), cols, {frame.template in<k>(), cols},
+                                            {frame.out(), F::out_shape.cols, begin});
+    });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      if constexpr (F::template write<k> != Write::skip) {
+        detail::move_columns<F::template write<k>, S>(frame.rows(), cols, {frame.out_grad(), F::out_shape.cols, begin},
+                                                      {frame.template grad<k>(), cols});
+      }
+    });
+  }
+};
+
+/// `count` columns of x from `begin` on.
+///
+/// Shapes  x (rows, C) -> (rows, count)
+/// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
+constexpr Expr slice_columns(At x, Index begin, Index count) {
+  return apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), x);
+}
+
+/// The two halves of the columns of x.
+struct Halves {
+  Expr first, second;
+};
+constexpr Halves split_columns(At x) {
+  const Index half = x.shape().cols / 2;
+  if (x.shape().cols % 2) return {refuse("halves", x, x.shape().cols), refuse("halves", x, x.shape().cols)};
+  return {slice_columns(x, 0, half), slice_columns(x, half, half)};
+}
+
+/// Columns beside each other: (rows, A), (rows, B), ... -> (rows, A + B + ...), two to eight operands.
+template <class... More>
+constexpr Expr concatenate(At first, At second, const More&... more) {
+  return apply<"concatenate">({}, first, second, At(more)...);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/repeat.hpp
+
+/// \file simplx/ops/repeat.hpp
+/// Each column several times, or each block of columns: one number for each head, spread over the head's columns; one
+/// key for a group of queries.
+///
+///     repeat_columns(x, n)       y[:, n c + k] = x[:, c]              dx[:, c] = sum over k < n of dy[:, n c + k]
+///     repeat_columns(x, n, w)    the same of blocks of w columns, c and n c + k being blocks
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every column at least once (left number: times)")
+SIMPLX_RULE("repeated blocks", left >= 1 && right % left == 0,
+            "repeat_columns(x, times, width) takes blocks of `width` columns (left number), which has to divide the "
+            "columns of x (right number)")
+SIMPLX_RULE("sums of repeated", left >= 1 && right % left == 0,
+            "sum_of_repeated(x, times, width) adds up groups of times * width columns (left number), which have to "
+            "divide the columns of x (right number)")
+
+namespace detail {
+
+/// Of each block of `width` columns.
+struct Copies {
+  Index times, width;
+};
+constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
+constexpr Copies copies_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+
+struct repeating_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  static std::string settings(const Attributes& attributes) {
+    const auto [times, width] = copies_in(attributes);
+    return (width == 1 ? "each" : std::to_string(width) + " columns") + " " + std::to_string(times) + " times";
+  }
+  /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
+  template <Write mode, class F, class S>
+  static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
+      for (Index k = 0; k < times; ++k, to += width) {
+        for (Index c = 0; c < width; ++c) put<mode, S>(to + c, from[c]);
+      }
+    }
+  }
+  /// The transpose of that: to, (blocks, width), gets the sum over the copies.
+  template <Write mode, class F, class S>
+  static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
+      for (Index c = 0; c < width; ++c) {
+        S total = 0;
+        for (Index k = 0; k < times; ++k) total += from[k * width + c];
+        put<mode, S>(to + c, total);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"sum_of_repeated">;
+
+template <>
+struct op<"repeat_columns"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const auto [times, width] = detail::copies_in(attributes);
+    if (times < 1) return {"repetitions", times, 1};
+    if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
+    return Shape{x.axis, x.rows, times * x.cols};
+  }
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: sum_of_repeated comes later
+    return Term(apply<"sum_of_repeated">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    spread_copies<Write::store>(frame, F::template shape<0>.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    sum_copies<F::template write<0>>(frame, F::template shape<0>.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Either is the pull-back of the other.
+template <>
+struct op<"sum_of_repeated"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const auto [times, width] = detail::copies_in(attributes);
+    if (times < 1) return {"repetitions", times, 1};
+    if (width < 1 || x.cols % (times * width) != 0) return {"sums of repeated", times * width, x.cols};
+    return Shape{x.axis, x.rows, x.cols / times};
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"repeat_columns">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    sum_copies<Write::store>(frame, F::out_shape.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    spread_copies<F::template write<0>>(frame, F::out_shape.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Each column of x `times` times, or each block of `width` columns, the copies beside each other.
+///
+/// Shapes  x (rows, C) -> (rows, C * times)
+/// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
+///         blocks"
+constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
+  return apply<"repeat_columns">(detail::attributes_of(detail::Copies{times, width}), x);
+}
+
+/// The sum of `times` columns beside each other, or blocks of `width` columns, where repeat_columns has copies.
+///
+/// Shapes  x (rows, C * times) -> (rows, C)
+/// Errors  does not compile unless times * width divide the columns: rules "repetitions" and "sums of repeated"
+constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
+  return apply<"sum_of_repeated">(detail::attributes_of(detail::Copies{times, width}), x);
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/head_norm.hpp
+
+/// \file simplx/nn/head_norm.hpp
+/// A norm within each head, as of queries and keys: QK-norm.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// gain * x_h / sqrt(mean x_h^2 + epsilon) for each column block x_h of x; all heads have one gain, a number for each
+/// of their columns.
+///
+/// Shapes  x (rows, heads * d_k) -> the same; parameter gain (1, d_k)
+/// Errors  does not compile if heads do not divide the columns: rule "heads"
+/// Source  Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", Sec. 2; with RMSNorm: Qwen3
+struct HeadNorm {
+  int heads = 1;
+  double epsilon = 1e-6;
+
+  constexpr Expr operator()(Expr x) const {
+    const Index columns = width(x);
+    if (heads < 1 || columns % heads != 0) return refuse("heads", x, heads, columns);
+    const Index own = columns / heads;
+    const Expr mean_square = sum_of_repeated(square(x), own) / static_cast<double>(own);  // (rows, heads)
+    const Expr scale = rsqrt(mean_square + hyper("epsilon", epsilon));
+    return x * repeat_columns(scale, own) * repeat_columns(vector("gain", own), heads, own);
+  }
+};
 
 }  // namespace simplx
 
@@ -9265,300 +9904,6 @@ constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, A
 
 }  // namespace simplx
 
-// ---- simplx/ops/columns.hpp
-
-/// \file simplx/ops/columns.hpp
-/// Taking columns apart and putting them together.
-///
-///     slice_columns(x, b, n)    y = x[:, b : b + n]      dx[:, b : b + n] += dy
-///     concatenate(a, b, ...)    y = [a b ...]            da = its columns of dy, and so on
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("slice", left <= right,
-            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "
-            "rows, of x (right number)")
-SIMPLX_RULE("slice begin", left >= 0 && right >= 1,
-            "a slice begins at 0 or later (left number) and takes at least 1 column or row (right number)")
-SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x needs an even width (left number)")
-
-namespace detail {
-
-/// Columns or rows that are taken.
-struct Slice {
-  Index begin, count;
-  constexpr Index end() const { return begin + count; }
-};
-constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
-constexpr Slice slice_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
-/// "2 to 5": the first and the last.
-inline std::string range_text(const Slice& slice) {
-  return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);
-}
-
-/// The columns of a matrix from `begin` on; a matrix without rows may be nowhere.
-template <class S>
-struct ColumnsFrom {
-  S* matrix;
-  Index width, begin = 0;
-  S* row(Index i) const { return matrix + i * width + begin; }
-};
-
-/// Copies or adds a block of columns between matrices of different widths.
-template <Write mode, class S>
-void move_columns(Index rows, Index cols, ColumnsFrom<const S> source, ColumnsFrom<S> target) {
-  for (Index i = 0; i < rows; ++i) {
-    const S* const from = source.row(i);
-    S* const to = target.row(i);
-    for (Index c = 0; c < cols; ++c) put<mode, S>(to + c, from[c]);
-  }
-}
-
-}  // namespace detail
-
-template <>
-struct op<"concatenate">;
-
-template <>
-struct op<"slice_columns"> : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const auto [begin, count] = detail::slice_in(attributes);
-    if (begin < 0 || count < 1) return {"slice begin", begin, count};
-    if (begin + count > x.cols) return {"slice", begin + count, x.cols};
-    return Shape{x.axis, x.rows, count};
-  }
-  static std::string settings(const Attributes& attributes) {
-    return "columns " + detail::range_text(detail::slice_in(attributes));
-  }
-  /// The gradient between columns of zeros.
-  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
-    const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
-    const Index begin = detail::slice_in(node->attributes).begin, end = detail::slice_in(node->attributes).end();
-    const Index width = x.shape().cols;
-    const auto zeros_like = [&](Index first, Index count) {
-      return At(spread(0.0, At(apply<"slice_columns">(detail::attributes_of(detail::Slice{first, count}), x))));
-    };
-    if (begin == 0 && end == width) return Term(Expr{dy.node});
-    if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
-    if (end == width) return Term(apply<"concatenate">({}, zeros_like(0, begin), dy));
-    return Term(apply<"concatenate">({}, zeros_like(0, begin), dy, zeros_like(end, width - end)));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
-    constexpr Index width = F::template shape<0>.cols;
-    detail::move_columns<Write::store, S>(frame.rows(), count, {frame.template in<0>(), width, begin},
-                                          {frame.out(), count});
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
-    constexpr Index width = F::template shape<0>.cols;
-    S* dx = frame.template grad<0>();
-    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
-    detail::move_columns<Write::accumulate, S>(frame.rows(), count, {frame.out_grad(), count}, {dx, width, begin});
-  }
-};
-
-template <>
-struct op<"concatenate"> : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  template <class... Shapes>
-  static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
-    Shape result = first;
-    for (const Shape& s : {first, Shape(others)...}) {
-      if (s.axis != first.axis || s.rows != first.rows) return unequal_rows(s, first);
-    }
-    result.cols = (first.cols + ... + others.cols);
-    return result;
-  }
-  static constexpr Term derive(const Node* node, int argument, const Term& g) {
-    Index begin = 0;
-    for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
-    const Index count = node->arguments[argument]->shape.cols;
-    return Term(apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), detail::whole(g, node)));
-  }
-  /// Calls f<k>(first column of operand k).
-  template <class F, class Visit>
-  static void each(Visit visit) {
-    Index begin = 0;
-    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k> index) {
-      visit(index, begin);
-      begin += F::template shape<k>.cols;
-    });
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
-      constexpr Index cols = F::template shape<k>.cols;
-      detail::move_columns<Write::store, S>(frame.rows(), cols, {frame.template in<k>(), cols},
-                                            {frame.out(), F::out_shape.cols, begin});
-    });
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
-      constexpr Index cols = F::template shape<k>.cols;
-      if constexpr (F::template write<k> != Write::skip) {
-        detail::move_columns<F::template write<k>, S>(frame.rows(), cols, {frame.out_grad(), F::out_shape.cols, begin},
-                                                      {frame.template grad<k>(), cols});
-      }
-    });
-  }
-};
-
-/// `count` columns of x from `begin` on.
-///
-/// Shapes  x (rows, C) -> (rows, count)
-/// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
-constexpr Expr slice_columns(At x, Index begin, Index count) {
-  return apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), x);
-}
-
-/// The two halves of the columns of x.
-struct Halves {
-  Expr first, second;
-};
-constexpr Halves split_columns(At x) {
-  const Index half = x.shape().cols / 2;
-  if (x.shape().cols % 2) return {refuse("halves", x, x.shape().cols), refuse("halves", x, x.shape().cols)};
-  return {slice_columns(x, 0, half), slice_columns(x, half, half)};
-}
-
-/// Columns beside each other: (rows, A), (rows, B), ... -> (rows, A + B + ...), two to eight operands.
-template <class... More>
-constexpr Expr concatenate(At first, At second, const More&... more) {
-  return apply<"concatenate">({}, first, second, At(more)...);
-}
-
-}  // namespace simplx
-
-// ---- simplx/ops/repeat.hpp
-
-/// \file simplx/ops/repeat.hpp
-/// Each column several times, or each block of columns: one number for each head, spread over the head's columns; one
-/// key for a group of queries.
-///
-///     repeat_columns(x, n)       y[:, n c + k] = x[:, c]              dx[:, c] = sum over k < n of dy[:, n c + k]
-///     repeat_columns(x, n, w)    the same of blocks of w columns, c and n c + k being blocks
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every column at least once (left number: times)")
-SIMPLX_RULE("repeated blocks", left >= 1 && right % left == 0,
-            "repeat_columns(x, times, width) takes blocks of `width` columns (left number), which has to divide the "
-            "columns of x (right number)")
-SIMPLX_RULE("sums of repeated", left >= 1 && right % left == 0,
-            "sum_of_repeated(x, times, width) adds up groups of times * width columns (left number), which have to "
-            "divide the columns of x (right number)")
-
-namespace detail {
-
-/// Of each block of `width` columns.
-struct Copies {
-  Index times, width;
-};
-constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
-constexpr Copies copies_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
-
-struct repeating_op : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  static std::string settings(const Attributes& attributes) {
-    const auto [times, width] = copies_in(attributes);
-    return (width == 1 ? "each" : std::to_string(width) + " columns") + " " + std::to_string(times) + " times";
-  }
-  /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
-  template <Write mode, class F, class S>
-  static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
-    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
-      for (Index k = 0; k < times; ++k, to += width) {
-        for (Index c = 0; c < width; ++c) put<mode, S>(to + c, from[c]);
-      }
-    }
-  }
-  /// The transpose of that: to, (blocks, width), gets the sum over the copies.
-  template <Write mode, class F, class S>
-  static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
-    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
-      for (Index c = 0; c < width; ++c) {
-        S total = 0;
-        for (Index k = 0; k < times; ++k) total += from[k * width + c];
-        put<mode, S>(to + c, total);
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-template <>
-struct op<"sum_of_repeated">;
-
-template <>
-struct op<"repeat_columns"> : detail::repeating_op {
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const auto [times, width] = detail::copies_in(attributes);
-    if (times < 1) return {"repetitions", times, 1};
-    if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
-    return Shape{x.axis, x.rows, times * x.cols};
-  }
-  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: sum_of_repeated comes later
-    return Term(apply<"sum_of_repeated">(node->attributes, detail::whole(g, node)));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    spread_copies<Write::store>(frame, F::template shape<0>.cols, frame.template in<0>(), frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    sum_copies<F::template write<0>>(frame, F::template shape<0>.cols, frame.out_grad(), frame.template grad<0>());
-  }
-};
-
-/// Either is the pull-back of the other.
-template <>
-struct op<"sum_of_repeated"> : detail::repeating_op {
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const auto [times, width] = detail::copies_in(attributes);
-    if (times < 1) return {"repetitions", times, 1};
-    if (width < 1 || x.cols % (times * width) != 0) return {"sums of repeated", times * width, x.cols};
-    return Shape{x.axis, x.rows, x.cols / times};
-  }
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"repeat_columns">(node->attributes, detail::whole(g, node)));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    sum_copies<Write::store>(frame, F::out_shape.cols, frame.template in<0>(), frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    spread_copies<F::template write<0>>(frame, F::out_shape.cols, frame.out_grad(), frame.template grad<0>());
-  }
-};
-
-/// Each column of x `times` times, or each block of `width` columns, the copies beside each other.
-///
-/// Shapes  x (rows, C) -> (rows, C * times)
-/// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
-///         blocks"
-constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
-  return apply<"repeat_columns">(detail::attributes_of(detail::Copies{times, width}), x);
-}
-
-/// The sum of `times` columns beside each other, or blocks of `width` columns, where repeat_columns has copies.
-///
-/// Shapes  x (rows, C * times) -> (rows, C)
-/// Errors  does not compile unless times * width divide the columns: rules "repetitions" and "sums of repeated"
-constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
-  return apply<"sum_of_repeated">(detail::attributes_of(detail::Copies{times, width}), x);
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/embedding.hpp
 
 /// \file simplx/ops/embedding.hpp
@@ -10001,7 +10346,8 @@ constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integ
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
-/// Rotary positions turn Q_h and K_h by the place of their token. [Su et al. 2021]
+/// QK-norm divides each row of Q_h and of K_h by its size (nn/head_norm.hpp); rotary positions turn it by the place of
+/// its token. [Dehghani et al. 2023; Su et al. 2021]
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
@@ -10020,6 +10366,10 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
 SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
             "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
             "groups")
+
+SIMPLX_RULE("norm of zero queries", (possible<left, right>),
+            "skip_init and shaped attention start with queries of zero, which no norm can scale: leave out "
+            ".query_key_value_norm or .head_norm, or set .matrix = AttentionMatrix::softmax")
 
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
@@ -10048,6 +10398,7 @@ struct SelfAttention {
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
+  bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
   Mask mask = Mask::causal;
   Value value{};
@@ -10065,12 +10416,17 @@ struct SelfAttention {
 
   constexpr Expr operator()(Expr x) const {
     if (key_heads != 0 && (key_heads < 0 || heads % key_heads != 0)) return refuse("key heads", x, key_heads, heads);
+    if (head_norm && matrix != AttentionMatrix::softmax) return refuse("norm of zero queries", x);
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
     auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
     auto k = named("key", grouped(Linear{.bias = query_key_bias}, width(x)))(x);
     auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (head_norm) {
+      const int of_keys = shares(width(x)) ? key_heads : heads;
+      q = named("query_head_norm", HeadNorm{heads})(q), k = named("key_head_norm", HeadNorm{of_keys})(k);
+    }
     if (rotary != 0) {
       const Expr base = hyper("rotary_base", rotary);
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
@@ -10272,9 +10628,6 @@ SIMPLX_RULE("post-norm of nothing", (possible<left, right>),
 SIMPLX_RULE("inner norm", (possible<left, right>),
             "attention_norm, mlp_norm and query_key_value_norm are norms of the block's kind, which is none: set "
             ".norm, for example to Norm::layer_norm")
-SIMPLX_RULE("norm of zero queries", (possible<left, right>),
-            "skip_init and shaped attention start with queries of zero, which no norm can scale: set "
-            ".query_key_value_norm = false, or .matrix = AttentionMatrix::softmax")
 SIMPLX_RULE("norm of identity", (possible<left, right>),
             "without a value matrix query_key_value_norm would normalise what the block's norm has normalised: set "
             ".value = dense(), or .query_key_value_norm = false")
@@ -10553,322 +10906,6 @@ struct Dropout {
   constexpr Expr operator()(Expr x) const { return rate == 0 ? x : dropout("mask", x, hyper("rate", rate)); }
 };
 
-}  // namespace simplx
-
-// ---- simplx/ops/functions.hpp
-
-/// \file simplx/ops/functions.hpp
-/// Elementary functions, element by element:
-///
-///     relu exp log log1p sin cos tanh sigmoid softplus erf sqrt rsqrt square pow abs max min clamp a > b select
-///
-/// Where a function has a kink the derivative is 0 (relu, abs) or shared (max and min of equal numbers: one half each).
-
-namespace simplx::inline SIMPLX_TARGET {
-SIMPLX_HD_BEGIN
-
-template <>
-struct op<"relu"> : elementwise {
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto a) {
-    if constexpr (requires { a.tangent; }) {
-      return a > decltype(a){} ? a : decltype(a)(f(a.value));  // where max of a dual number would share a kink
-    } else {
-      return max(decltype(a){}, a);  // in this order NaN stays NaN
-    }
-  }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
-    return select(y > decltype(y){}, g, decltype(g){});
-  }
-};
-
-template <>
-struct op<"exp"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return exp(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y; }
-};
-
-template <>
-struct op<"log"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return log(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / x; }
-};
-
-template <>
-struct op<"log1p"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return log1p(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
-};
-
-template <>
-struct op<"sin"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return sin(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
-};
-
-template <>
-struct op<"cos"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return cos(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
-};
-
-template <>
-struct op<"tanh"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return tanh(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
-};
-
-template <>
-struct op<"sigmoid"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return sigmoid(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
-};
-
-template <>
-struct op<"softplus"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) {
-    if constexpr (requires { x.tangent; }) {
-      return decltype(x)(f(x.value), sigmoid(x.value) * x.tangent);  // max and abs have a kink, their sum has none
-    } else {
-      return max(literal<decltype(x)>(0), x) + log1p(exp(-abs(x)));
-    }
-  }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
-};
-
-template <>
-struct op<"erf"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return erf(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
-    return g * literal<decltype(x)>(1.1283791670955126) * exp(-(x * x));  // 2 / sqrt(pi)
-  }
-};
-
-template <>
-struct op<"sqrt"> : elementwise {
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return sqrt(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
-};
-
-template <>
-struct op<"rsqrt"> : elementwise {
-  static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
-};
-
-template <>
-struct op<"square"> : elementwise {
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return x * x; }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
-};
-
-template <>
-struct op<"abs"> : elementwise {
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x) { return abs(x); }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
-    const auto zero = literal<decltype(x)>(0);
-    return select(x > zero, g, select(zero > x, -g, zero));
-  }
-};
-
-template <>
-struct op<"pow"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_output = true;
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
-    const auto zero = literal<decltype(x)>(0), one = literal<decltype(x)>(1);
-    if constexpr (i == 0) {
-      const auto unless_zero = select(x > zero, x, select(zero > x, x, one));
-      const auto base = select(p > zero, x, select(zero > p, x, unless_zero));  // x^0 does not depend on x, not at 0
-      return g * p * pow(base, p - one);
-    } else {
-      return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
-    }
-  }
-};
-
-/// Of the larger (or smaller) of two operands; NaN if either is, where max(a, b) of vectors would be b.
-template <bool larger>
-struct extreme_op : elementwise {
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto a, auto b) {
-    const auto extreme = [&] {
-      if constexpr (larger) {
-        return max(a, b);
-      } else {
-        return min(a, b);
-      }
-    }();
-    if constexpr (requires { a == a; }) {
-      return select(a == a, extreme, a);
-    } else {
-      return extreme;
-    }
-  }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
-    const auto zero = literal<decltype(g)>(0), half = literal<decltype(g)>(0.5) * g;
-    if constexpr (larger == (i == 0)) {
-      return select(a > b, g, select(b > a, zero, half));
-    } else {
-      return select(b > a, g, select(a > b, zero, half));
-    }
-  }
-};
-template <>
-struct op<"max"> : extreme_op<true> {};
-template <>
-struct op<"min"> : extreme_op<false> {};
-
-template <>
-struct op<"clamp"> : elementwise {
-  static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
-    const auto raised = select(low > x, low, x);
-    return select(raised > high, high, raised);
-  }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
-    const auto zero = literal<decltype(g)>(0);
-    if constexpr (i == 0) {
-      return select(x > high, zero, select(low > x, zero, g));
-    } else if constexpr (i == 1) {
-      return select(low > x, select(low > high, zero, g), zero);
-    } else {
-      return select(x > high, g, select(low > high, g, zero));
-    }
-  }
-};
-
-template <>
-struct op<"greater"> : elementwise {
-  SIMPLX_HD static constexpr auto f(auto a, auto b) {
-    return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0));
-  }
-  template <int>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
-};
-
-template <>
-struct op<"select"> : elementwise {
-  static constexpr bool reads(int, int operand) { return operand == 0; }
-  SIMPLX_HD static constexpr auto f(auto condition, auto yes, auto no) {
-    return select(condition > literal<decltype(condition)>(0), yes, no);
-  }
-  template <int i>
-  SIMPLX_HD static constexpr auto d(auto g, auto, auto condition, auto, auto) {
-    const auto zero = literal<decltype(g)>(0);
-    if constexpr (i == 0) {
-      return zero;
-    } else if constexpr (i == 1) {
-      return select(condition > zero, g, zero);
-    } else {
-      return select(condition > zero, zero, g);
-    }
-  }
-};
-
-// The same functions of terms, which rules call.
-constexpr Term exp(const Term& x) { return Term(apply<"exp">({}, x.operand())); }
-constexpr Term log(const Term& x) { return Term(apply<"log">({}, x.operand())); }
-constexpr Term log1p(const Term& x) { return Term(apply<"log1p">({}, x.operand())); }
-constexpr Term sin(const Term& x) { return Term(apply<"sin">({}, x.operand())); }
-constexpr Term cos(const Term& x) { return Term(apply<"cos">({}, x.operand())); }
-constexpr Term tanh(const Term& x) { return Term(apply<"tanh">({}, x.operand())); }
-constexpr Term sigmoid(const Term& x) { return Term(apply<"sigmoid">({}, x.operand())); }
-constexpr Term erf(const Term& x) { return Term(apply<"erf">({}, x.operand())); }
-constexpr Term sqrt(const Term& x) { return Term(apply<"sqrt">({}, x.operand())); }
-constexpr Term abs(const Term& x) { return Term(apply<"abs">({}, x.operand())); }
-constexpr Term max(const Term& a, const Term& b) { return Term(apply<"max">({}, a.operand(), b.operand())); }
-constexpr Term min(const Term& a, const Term& b) { return Term(apply<"min">({}, a.operand(), b.operand())); }
-constexpr Term pow(const Term& x, const Term& p) { return Term(apply<"pow">({}, x.operand(), p.operand())); }
-constexpr Term operator>(const Term& a, const Term& b) {
-  return Term(apply<"greater">({}, a.operand(), b.operand()));
-}
-constexpr Term select(const Term& condition, const Term& yes, const Term& no) {
-  return Term(apply<"select">({}, condition.operand(), yes.operand(), no.operand()));
-}
-
-/// max(x, 0).
-constexpr Expr relu(At x) { return apply<"relu">({}, x); }
-constexpr Expr exp(At x) { return apply<"exp">({}, x); }
-/// The natural logarithm.
-constexpr Expr log(At x) { return apply<"log">({}, x); }
-/// log(1 + x), accurate near 0.
-constexpr Expr log1p(At x) { return apply<"log1p">({}, x); }
-constexpr Expr sin(At x) { return apply<"sin">({}, x); }
-constexpr Expr cos(At x) { return apply<"cos">({}, x); }
-constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
-/// 1 / (1 + exp(-x)).
-constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
-/// log(1 + exp(x)).
-constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
-/// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
-constexpr Expr erf(At x) { return apply<"erf">({}, x); }
-constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
-/// 1 / sqrt(x).
-constexpr Expr rsqrt(At x) { return apply<"rsqrt">({}, x); }
-constexpr Expr square(At x) { return apply<"square">({}, x); }
-/// x^p for x > 0, or any x if p is a whole number; the derivative with respect to p is for x >= 0.
-constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
-constexpr Expr abs(At x) { return apply<"abs">({}, x); }
-/// The larger of both (min: the smaller), NaN if either is; of equal numbers each has half the gradient.
-///
-/// Shapes  as a + b
-/// Errors  as a + b
-constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
-constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
-/// x limited to [low, high]; high where they are the wrong way round.
-constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, high); }
-/// 1 where a > b, 0 elsewhere; no gradient flows through.
-constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
-constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
-/// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
-///
-/// Shapes  as a + b, of three operands
-/// Errors  as a + b
-constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
-
-SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/ops/activation.hpp
@@ -11555,7 +11592,7 @@ struct ConfiguredProjection {
 };
 
 struct ConfiguredAttention {
-  BlockConfig config;
+  const BlockConfig& config;  // not a copy: there is one in each evaluation of a layer
   int heads;
   double dropout;
   Mask mask;

@@ -34,6 +34,19 @@ inline constexpr auto turned_by_hand = [] {
   const Expr mixed = softmax_attention(query, repeat_columns(rotary(key, 2, base), 3, 4), value, {.count = 6});
   return mixed * weight("projection.weight", 24, 24);
 };
+inline constexpr test::OnTokens<MultiHeadAttention> qk_normed{
+    24, {.heads = 6, .key_heads = 2, .rotary = 100, .head_norm = true}};
+inline constexpr auto qk_normed_by_hand = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 24)), base = hyper("rotary_base", 100);
+  const Expr query = named("query_head_norm", HeadNorm{6})(x * weight("query.weight", 24, 24));
+  const Expr key = named("key_head_norm", HeadNorm{2})(x * weight("key.weight", 24, 8));
+  const Expr value = repeat_columns(x * weight("value.weight", 24, 8), 3, 4);
+  const Expr turned_key = repeat_columns(rotary(key, 2, base), 3, 4);
+  const Expr mixed = softmax_attention(rotary(query, 6, base), turned_key, value, {.count = 6});
+  return mixed * weight("projection.weight", 24, 24);
+};
+static_assert(same_graph<qk_normed, qk_normed_by_hand>());
+static_assert(parameters<qk_normed> == parameters<turned> + 2 * 4);
 inline constexpr test::OnTokens<MultiHeadAttention> one_each{24, {.heads = 6, .key_heads = 6}};
 inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::shaped>> shared_keys{24, {.heads = 6, .key_heads = 3}};
 static_assert(parameters<grouped> == 2 * 24 * 24 + 2 * 24 * 8 && parameters<one_key> == 2 * 24 * 24 + 2 * 24 * 2);
@@ -82,6 +95,7 @@ TEST_CASE("grouped queries: heads of keys and values serve several heads of quer
   test::check_model<wide_values>();
   test::check_model<shared_keys>();
   test::check_model<turned>();
+  test::check_model<qk_normed>();
   Evaluation<grouped> some(Rows{.tokens = 20}, 4, {3, 17});
   Evaluation<every_head> all(Rows{.tokens = 20}, 4, {3, 17});
   test::fill_inputs(some), test::fill_inputs(all);

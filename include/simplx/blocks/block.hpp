@@ -64,7 +64,7 @@ struct ConfiguredProjection {
 };
 
 struct ConfiguredAttention {
-  BlockConfig config;
+  const BlockConfig& config;  // not a copy: there is one in each evaluation of a layer
   int heads;
   double dropout;
   Mask mask;

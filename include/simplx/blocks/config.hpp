@@ -135,9 +135,6 @@ SIMPLX_RULE("post-norm of nothing", (possible<left, right>),
 SIMPLX_RULE("inner norm", (possible<left, right>),
             "attention_norm, mlp_norm and query_key_value_norm are norms of the block's kind, which is none: set "
             ".norm, for example to Norm::layer_norm")
-SIMPLX_RULE("norm of zero queries", (possible<left, right>),
-            "skip_init and shaped attention start with queries of zero, which no norm can scale: set "
-            ".query_key_value_norm = false, or .matrix = AttentionMatrix::softmax")
 SIMPLX_RULE("norm of identity", (possible<left, right>),
             "without a value matrix query_key_value_norm would normalise what the block's norm has normalised: set "
             ".value = dense(), or .query_key_value_norm = false")

@@ -23,12 +23,14 @@
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
-/// Rotary positions turn Q_h and K_h by the place of their token. [Su et al. 2021]
+/// QK-norm divides each row of Q_h and of K_h by its size (nn/head_norm.hpp); rotary positions turn it by the place of
+/// its token. [Dehghani et al. 2023; Su et al. 2021]
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
 #include <simplx/core/named.hpp>
 #include <simplx/nn/first_layer.hpp>
+#include <simplx/nn/head_norm.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/repeat.hpp>
@@ -49,6 +51,10 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
 SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
             "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
             "groups")
+
+SIMPLX_RULE("norm of zero queries", (possible<left, right>),
+            "skip_init and shaped attention start with queries of zero, which no norm can scale: leave out "
+            ".query_key_value_norm or .head_norm, or set .matrix = AttentionMatrix::softmax")
 
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
@@ -77,6 +83,7 @@ struct SelfAttention {
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
+  bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
   Mask mask = Mask::causal;
   Value value{};
@@ -94,12 +101,17 @@ struct SelfAttention {
 
   constexpr Expr operator()(Expr x) const {
     if (key_heads != 0 && (key_heads < 0 || heads % key_heads != 0)) return refuse("key heads", x, key_heads, heads);
+    if (head_norm && matrix != AttentionMatrix::softmax) return refuse("norm of zero queries", x);
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
     auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
     auto k = named("key", grouped(Linear{.bias = query_key_bias}, width(x)))(x);
     auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (head_norm) {
+      const int of_keys = shares(width(x)) ? key_heads : heads;
+      q = named("query_head_norm", HeadNorm{heads})(q), k = named("key_head_norm", HeadNorm{of_keys})(k);
+    }
     if (rotary != 0) {
       const Expr base = hyper("rotary_base", rotary);
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
