@@ -50,7 +50,7 @@ inline constexpr Around<Shifts> shifts{};
 inline constexpr Around<Sums> sums{};
 inline constexpr Around<Turned> turned{};
 inline constexpr Around<Rowwise> rowwise{};
-inline constexpr Around<MultiHeadAttention> grouped{.module = {.heads = 6, .key_heads = 2}};
+inline constexpr Around<MultiHeadAttention> grouped{.module = {.heads = 6, .key_heads = 2, .head_norm = true}};
 
 template <auto const& model>
 void check() {

@@ -7,6 +7,7 @@
 /// has one.
 
 #include <simplx/core/context.hpp>
+#include <simplx/core/random.hpp>
 #include <simplx/cuda/index_runs.hpp>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/products.cuh>
