@@ -103,7 +103,7 @@ int run(const std::filesystem::path& folder) {
   std::printf("answers: %.4f nats per byte\n", trainer.loss(answers));
 
   save_training(folder, trainer, {{"block", "mine"}}, {{"position", std::to_string(batches.position())}});
-  set_hyper(trainer, "*.dropout.rate", 0);
+  set_hyper(trainer, "*dropout.rate", 0);
   learn(trainer, batches, steps);
   std::printf("answers: %.4f nats per byte\n", trainer.loss(answers));
 
@@ -113,7 +113,7 @@ int run(const std::filesystem::path& folder) {
   Batches rest(corpus, corpus.training, {.context = again.options().context, .sequences = 16, .seed = 1});
   const Metadata position = load_training(folder, again);
   rest.seek(std::stol(position.at("position")));
-  set_hyper(again, "*.dropout.rate", 0);
+  set_hyper(again, "*dropout.rate", 0);
   learn(again, rest, steps);
   const bool same_bits = std::ranges::equal(again.parameters(), trainer.parameters());
   std::printf("resumed on one thread: %s bits\n", same_bits ? "the same" : "other");

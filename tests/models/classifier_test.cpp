@@ -7,6 +7,7 @@
 #include "golden.hpp"
 
 #include <simplx/blocks/crammed_bert.hpp>
+#include <simplx/train/hyper.hpp>
 
 #include <numeric>
 
@@ -172,6 +173,12 @@ TEST_CASE("dropout: of embedding, branches, weights and head, in training; a seq
     CHECK(largest_difference(both.output(), before) > 1e-6);
   }
   CHECK(largest_difference(both.output(), calm) == 0);  // all rates are zero now
+  set_hyper(both, "*dropout.rate", 0.25);
+  for (const TensorInfo& tensor : both.tensors().constants) {
+    if (tensor.name.ends_with(".rate")) CHECK(both.constant(tensor.name)[0] == 0.25);
+  }
+  set_hyper(both, "*.attention.dropout.rate", 0.5);  // of weights, not of the branch
+  CHECK(both.constant("blocks.0.attention_dropout.rate")[0] == 0.25);
 }
 
 TEST_SUITE_END();

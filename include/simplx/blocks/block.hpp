@@ -124,8 +124,8 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
-  double dropout = 0;            ///< of both branches, in training
-  double attention_dropout = 0;  ///< of attention's weights, in training
+  double dropout = 0;            ///< of both branches, in training: "attention_dropout.rate", "mlp_dropout.rate"
+  double attention_dropout = 0;  ///< of attention's weights, in training: "attention.dropout.rate"
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);

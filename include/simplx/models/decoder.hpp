@@ -65,7 +65,7 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
-  double attention_dropout = 0;  ///< in training: of attention's weights
+  double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 

@@ -74,7 +74,7 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
-  double attention_dropout = 0;  ///< in training: of attention's weights
+  double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 

@@ -14,7 +14,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// Sets each number among the constants whose name matches the pattern (glob.hpp), as from the next evaluation on:
 ///
-///     set_hyper(trainer, "*.dropout.rate", 0);
+///     set_hyper(trainer, "*dropout.rate", 0);  // also mlp_dropout.rate
 ///
 /// net     whatever has tensors() and constants(): a Trainer, Learner, Function, Inference or Evaluation, on the CPU or
 ///         a GPU. Checkpoints of training hold what was set
