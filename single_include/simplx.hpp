@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b2773bd66b01d69b
+// sha256 of the headers: bc43ddc428b0a3d7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -11652,8 +11652,8 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
-  double dropout = 0;            ///< of both branches, in training
-  double attention_dropout = 0;  ///< of attention's weights, in training
+  double dropout = 0;            ///< of both branches, in training: "attention_dropout.rate", "mlp_dropout.rate"
+  double attention_dropout = 0;  ///< of attention's weights, in training: "attention.dropout.rate"
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -20067,7 +20067,7 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
-  double attention_dropout = 0;  ///< in training: of attention's weights
+  double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 
@@ -20194,7 +20194,7 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
-  double attention_dropout = 0;  ///< in training: of attention's weights
+  double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
@@ -20830,6 +20830,11 @@ struct NamedNodes {
   }
   constexpr NamedNodes(const NamedNodes&) = delete;
   constexpr ~NamedNodes() { delete[] nodes; }
+  constexpr bool has(const Node* wanted) const {
+    bool found = false;
+    for (const Node* node : *this) found |= node == wanted;
+    return found;
+  }
   constexpr Node* const* begin() const { return nodes; }
   constexpr Node* const* end() const { return nodes + count; }
 };
@@ -20848,26 +20853,35 @@ constexpr void replace_leaf(Node* leaf, Node* by) {
   delete leaf;
 }
 
-/// Lets one use of a module have the leaves of another; its masks and probes get its number as a scope.
+/// Lets one use of a module have the leaves of another; its masks and probes get its number as a scope, several times
+/// where a siamese within the module has taken the name.
 template <class Given>
 constexpr Expr with_leaves_of(Expr first, const Given& first_given, Expr other, const Given& given, int number) {
   const char scope[] = {static_cast<char>('0' + number), 0};
   const NamedNodes<Given> originals(first, first_given), copies(other, given);
+  const auto is_taken = [&](const Node* node) {
+    bool taken = false;
+    for (const auto* made : {&originals, &copies}) {
+      for (const Node* named : *made) taken |= named != node && named->name == node->name;
+    }
+    return taken;
+  };
   for (Node* copy : copies) {
+    if (originals.has(copy)) continue;  // captured, not made
+    if (copy->block) return refuse("siamese stack", At(other, copy->where), copy->where.line);
+    if (copy->argument_count == 0 || !takes_scope(*copy)) continue;
+    do copy->name.put_in_scope(scope);
+    while (is_taken(copy));
+  }
+  for (Node* copy : copies) {
+    if (copy->argument_count > 0 || originals.has(copy)) continue;
     Node* original = nullptr;
-    bool captured = false;  // not made, but the same in both
     for (Node* node : originals) {
-      captured |= node == copy;
       if (node->name == copy->name && node->kind == copy->kind && node->shape == copy->shape) original = node;
     }
-    if (captured) continue;
-    if (copy->block) return refuse("siamese stack", At(other, copy->where), copy->where.line);
-    if (copy->argument_count > 0) {
-      if (takes_scope(*copy)) copy->name.put_in_scope(scope);
-    } else if (original) {
-      if (other.node == copy) other = {original};
-      replace_leaf(copy, original);
-    }
+    if (!original) continue;
+    if (other.node == copy) other = {original};
+    replace_leaf(copy, original);
   }
   return other;
 }
@@ -20878,19 +20892,26 @@ constexpr Expr with_leaves_of(Expr first, const Given& first_given, Expr other, 
 /// Dropout draws a mask for each use; that of the second has a name that begins with "1.".
 ///
 /// Shapes  what the module returns for each input; all have the same columns
-/// Errors  does not compile for inputs of which the module makes tensors of different shapes (rule "one name"), or if
-///         it contains a stack or recompute, whose parameters are of one input: rule "siamese stack"
+/// Errors  does not compile for a module that takes or returns other than one expression, for inputs of which it makes
+///         tensors of different shapes (rule "one name"), or if it contains a stack or recompute, whose parameters are
+///         of one input: rule "siamese stack". Dropout within a function of with_pull_back keeps its name: such a model
+///         throws when it is made
 /// Cost    that of the module for each input; a parameter counts once, and its gradient is the sum over the uses
 /// Source  Bromley et al. 1993, "Signature Verification using a 'Siamese' Time Delay Neural Network"
 template <class Module, std::same_as<Expr>... Others>
 constexpr auto siamese(const Module& module, Expr first, Others... others) {
   constexpr std::size_t count = 1 + sizeof...(others);
-  static_assert(count < 10, "simplx: siamese takes at most nine inputs; give it some of them as rows of one");
+  static_assert(count < 10, "simplx: siamese takes at most nine inputs: pack more as sequences or rows of one batch");
+  constexpr bool of_one = requires { Expr(module(first)); };
+  static_assert(of_one, "simplx: siamese takes a module of one expression that returns one, and not several: "
+                        "siamese(module, a, b) is module(a) and module(b)");
   const std::array<Expr, count> given{first, others...};
   std::array<Expr, count> results{};
-  for (std::size_t i = 0; i < count; ++i) {
-    const Expr made = module(given[i]);
-    results[i] = i == 0 ? made : detail::with_leaves_of(results[0], first, made, given[i], static_cast<int>(i));
+  if constexpr (of_one) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Expr made = module(given[i]);
+      results[i] = i == 0 ? made : detail::with_leaves_of(results[0], first, made, given[i], static_cast<int>(i));
+    }
   }
   return results;
 }
@@ -21650,7 +21671,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// Sets each number among the constants whose name matches the pattern (glob.hpp), as from the next evaluation on:
 ///
-///     set_hyper(trainer, "*.dropout.rate", 0);
+///     set_hyper(trainer, "*dropout.rate", 0);  // also mlp_dropout.rate
 ///
 /// net     whatever has tensors() and constants(): a Trainer, Learner, Function, Inference or Evaluation, on the CPU or
 ///         a GPU. Checkpoints of training hold what was set
