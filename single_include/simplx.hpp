@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: bc43ddc428b0a3d7
+// sha256 of the headers: 54456617bf2bbbde
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8805,7 +8805,7 @@ SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 ///
-/// With dropout beta A is beta A D, element by element: D_ij is 0 with probability p, else 1 / (1 - p). It is never
+/// With dropout A is A * R, element by element: R_ij is 0 with probability p, else 1 / (1 - p). It is never
 /// stored: backward draws it anew. Neither I nor C is dropped.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -8834,7 +8834,7 @@ struct AttentionDraw {
   std::uint64_t node = 0;              ///< the key of the node: detail::node_key
 };
 
-/// D of a head in a sequence.
+/// R of a head in a sequence.
 template <class S>
 struct DroppedWeights {
   static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::min();
@@ -9366,11 +9366,11 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
   });
 }
 
-/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = D * dO V^T
+/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = R * dO V^T
 /// and correction = rowsum(A * dA):
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
-///   dV = alpha dO + beta (A * D)^T dO - gamma C^T dO
+///   dV = alpha dO + beta (A * R)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
 /// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
@@ -9466,7 +9466,7 @@ struct DenseHead {
     if (s.drops) dropped = {in.draw, sequence, h};
   }
 
-  /// M = alpha I + beta A D - gamma C, in the place of C.
+  /// M = alpha I + beta A * R - gamma C, in the place of C.
   void mix() {
     mixed *= -gamma;
     for (Index i = 0; i < mixed.rows(); ++i) {
@@ -9475,7 +9475,7 @@ struct DenseHead {
     mixed.diagonal().array() += alpha;
   }
 
-  /// x D_ij.
+  /// x R_ij.
   S kept(Index i, Index j, const S& x) const {
     if (!size.drops) return x;
     return dropped.drops(dropped.row(i), j) ? S(0.0) : S(x * dropped.kept);
@@ -9533,9 +9533,9 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
     }
 }
 
-/// The backward pass: with dM = dO V^T, and D of one where nothing is dropped,
-///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * D * dM), dgamma = -sum(C * dM)
-///   dS = A * (beta D * dM - rowsum(beta D * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
+/// The backward pass: with dM = dO V^T, and R of one where nothing is dropped,
+///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * R * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta R * dM - rowsum(beta R * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
 /// Shapes  dout as value.
 /// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>

@@ -131,11 +131,11 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
   });
 }
 
-/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = D * dO V^T
+/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = R * dO V^T
 /// and correction = rowsum(A * dA):
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
-///   dV = alpha dO + beta (A * D)^T dO - gamma C^T dO
+///   dV = alpha dO + beta (A * R)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
 /// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>

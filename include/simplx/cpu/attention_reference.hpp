@@ -77,7 +77,7 @@ struct DenseHead {
     if (s.drops) dropped = {in.draw, sequence, h};
   }
 
-  /// M = alpha I + beta A D - gamma C, in the place of C.
+  /// M = alpha I + beta A * R - gamma C, in the place of C.
   void mix() {
     mixed *= -gamma;
     for (Index i = 0; i < mixed.rows(); ++i) {
@@ -86,7 +86,7 @@ struct DenseHead {
     mixed.diagonal().array() += alpha;
   }
 
-  /// x D_ij.
+  /// x R_ij.
   S kept(Index i, Index j, const S& x) const {
     if (!size.drops) return x;
     return dropped.drops(dropped.row(i), j) ? S(0.0) : S(x * dropped.kept);
@@ -144,9 +144,9 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
     }
 }
 
-/// The backward pass: with dM = dO V^T, and D of one where nothing is dropped,
-///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * D * dM), dgamma = -sum(C * dM)
-///   dS = A * (beta D * dM - rowsum(beta D * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
+/// The backward pass: with dM = dO V^T, and R of one where nothing is dropped,
+///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * R * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta R * dM - rowsum(beta R * dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
 /// Shapes  dout as value.
 /// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>

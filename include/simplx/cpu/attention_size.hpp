@@ -13,7 +13,7 @@
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 ///
-/// With dropout beta A is beta A D, element by element: D_ij is 0 with probability p, else 1 / (1 - p). It is never
+/// With dropout A is A * R, element by element: R_ij is 0 with probability p, else 1 / (1 - p). It is never
 /// stored: backward draws it anew. Neither I nor C is dropped.
 
 #include <simplx/core/random.hpp>
@@ -46,7 +46,7 @@ struct AttentionDraw {
   std::uint64_t node = 0;              ///< the key of the node: detail::node_key
 };
 
-/// D of a head in a sequence.
+/// R of a head in a sequence.
 template <class S>
 struct DroppedWeights {
   static constexpr std::int32_t none = std::numeric_limits<std::int32_t>::min();

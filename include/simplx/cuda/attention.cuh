@@ -235,7 +235,7 @@ constexpr auto best_tiles() {
 template <class Size, class Cores>
 using FittingForwardTiles = typename decltype(best_tiles<ForwardTiles, Size, Cores>())::type;
 
-/// out = alpha V + beta A D V - gamma mean; `out` holds the mean before unless the cores take it beside.
+/// out = alpha V + beta (A * R) V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
 __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
                                   FittingForwardTiles<Size, Cores>::blocks)

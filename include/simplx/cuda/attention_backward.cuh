@@ -12,7 +12,7 @@
 ///
 ///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
 ///
-/// With dropout A D is for A in dV, and D dM for dM in dbeta, dS and the correction, which O then has as well.
+/// With dropout A * R stands for A in dV and R * dM for dM in dbeta, dS and D, which still follows from O.
 ///
 /// Where beta is small this loses alpha / beta roundings of O: with gains O is not rounded, and cores that round no
 /// factors rather take the pass.
