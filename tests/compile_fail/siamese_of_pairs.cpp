@@ -13,7 +13,7 @@ using namespace simplx;
 struct MeanAndSpread {
   Expr mean, spread;
 };
-struct Encoder {
+struct Features {
   constexpr auto operator()(Expr x) const {
     const Expr mean = x * weight("mean", width(x), 8), spread = exp(x * weight("spread", width(x), 8));
 #ifdef FIXED
@@ -26,7 +26,7 @@ struct Encoder {
 struct Net {
   constexpr Expr operator()() const {
     const Shape pictures = rows_of(Axis::batch, 64);
-    const auto [one, other] = siamese(named("encoder", Encoder{}), input("one", pictures), input("other", pictures));
+    const auto [one, other] = siamese(named("features", Features{}), input("one", pictures), input("other", pictures));
     return one - other;
   }
 };

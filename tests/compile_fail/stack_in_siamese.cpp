@@ -13,7 +13,7 @@ using namespace simplx;
 struct Layer {
   constexpr Expr operator()(Expr x) const { return tanh(x * weight("w", width(x), width(x))); }
 };
-struct Encoder {
+struct Features {
   constexpr Expr operator()(Expr x) const {
 #ifdef FIXED
     for (const char* layer : {"first", "second"}) x = named(layer, Layer{})(x);
@@ -26,7 +26,7 @@ struct Encoder {
 struct Net {
   constexpr Expr operator()() const {
     const Shape pictures = rows_of(Axis::batch, 64);
-    const auto [one, other] = siamese(named("encoder", Encoder{}), input("one", pictures), input("other", pictures));
+    const auto [one, other] = siamese(named("features", Features{}), input("one", pictures), input("other", pictures));
     return one - other;
   }
 };
