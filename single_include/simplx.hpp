@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 54456617bf2bbbde
+// sha256 of the headers: 3a1db243dcc78174
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9874,8 +9874,8 @@ struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {}
 /// Concat_h(A_h V_h) within each sequence.
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
-/// Errors  does not compile along another axis, for unequal widths of query and key, or heads that do not divide the
-///         widths: rules "token rows", "query and key" and "heads"
+/// Errors  does not compile along another axis, for unequal widths of query and key, heads that do not divide the
+///         widths, or a dropout that is no probability: rules "token rows", "query and key", "heads", "dropout rate"
 /// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {

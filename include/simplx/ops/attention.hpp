@@ -193,8 +193,8 @@ struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {}
 /// Concat_h(A_h V_h) within each sequence.
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
-/// Errors  does not compile along another axis, for unequal widths of query and key, or heads that do not divide the
-///         widths: rules "token rows", "query and key" and "heads"
+/// Errors  does not compile along another axis, for unequal widths of query and key, heads that do not divide the
+///         widths, or a dropout that is no probability: rules "token rows", "query and key", "heads", "dropout rate"
 /// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
