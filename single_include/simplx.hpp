@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3a1db243dcc78174
+// sha256 of the headers: b73152a673e185ba
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -20310,6 +20310,83 @@ inline constexpr Encoder bert_pre_ln = crammed_bert(simplx::bert_pre_ln),
 
 }  // namespace simplx
 
+// ---- simplx/models/gpt2.hpp
+
+/// \file simplx/models/gpt2.hpp
+/// GPT-2 with the names and shapes of Hugging Face's checkpoints, which load as they are:
+///
+///     x = E[token] + P[position];   x = block(x), L times;   logits = LayerNorm(x) E^T
+///     block:   x = x + Attention(LayerNorm(x));   x = x + MLP(LayerNorm(x))
+///
+///     Inference<logits_of<presets::gpt2>> net;
+///     load_body("gpt2/model.safetensors", net, gpt2_checkpoint);  // io/checkpoint.hpp
+///
+/// Queries, keys and values are one product, c_attn, all matrices have biases, and the GELU is that by tanh.
+///
+/// Source  Radford et al. 2019, Sec. 2.3, and openai/gpt-2, src/model.py
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sizes of GPT-2. Dropout is of the embedding, of each branch, and of attention's weights.
+struct Gpt2 {
+  Index vocab = 50257, width = 768;
+  int heads = 12, layers = 12;
+  Index context = 1024;
+  double dropout = 0.1;  ///< in training
+
+  constexpr Expr logits() const {
+    auto table = weight("wte.weight", vocab, width);
+    auto x = embedding(table, indices("tokens", Axis::tokens)) + positions(weight("wpe.weight", context, width));
+    x = stack("h", layers, Block{*this}, named("embedding_dropout", Dropout{dropout})(x));
+    return named("ln_f", Norm{})(x) * transpose(table);
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+
+  struct Norm {
+    constexpr Expr operator()(Expr x) const {
+      const Index d = simplx::width(x);
+      return layer_norm(x, vector("weight", d, ones), vector("bias", d, zeros), hyper("epsilon", 1e-5));
+    }
+  };
+  struct Attention {
+    const Gpt2& model;
+    constexpr Expr operator()(Expr x) const {
+      const Index d = model.width;
+      auto qkv = named("c_attn", Linear{.out = 3 * d, .bias = true})(x);
+      auto query = slice_columns(qkv, 0, d), key = slice_columns(qkv, d, d), value = slice_columns(qkv, 2 * d, d);
+      return model.projected(softmax_attention(query, key, value, {.count = model.heads, .dropout = model.dropout}));
+    }
+  };
+  struct Mlp {
+    const Gpt2& model;
+    constexpr Expr operator()(Expr x) const {
+      return model.projected(gelu_tanh(named("c_fc", Linear{.out = 4 * model.width, .bias = true})(x)));
+    }
+  };
+  struct Block {
+    const Gpt2& model;
+    constexpr Expr operator()(Expr x) const {
+      x += named("attn", Attention{model})(named("ln_1", Norm{})(x));
+      x += named("mlp", Mlp{model})(named("ln_2", Norm{})(x));
+      return x;
+    }
+  };
+
+ private:
+  /// The last matrix of a branch; there are two branches a layer.
+  constexpr Expr projected(Expr x) const {
+    const Init init = normal(0.02 * detail::inverse_root(2.0 * layers));
+    return named("resid_dropout", Dropout{dropout})(named("c_proj", Linear{.out = width, .bias = true, .init = init})(x));
+  }
+};
+
+namespace presets {
+inline constexpr Gpt2 gpt2{}, gpt2_medium{.width = 1024, .heads = 16, .layers = 24},
+    gpt2_large{.width = 1280, .heads = 20, .layers = 36}, gpt2_xl{.width = 1600, .heads = 25, .layers = 48};
+}  // namespace presets
+
+}  // namespace simplx
+
 // ---- simplx/models/gpt3.hpp
 
 /// \file simplx/models/gpt3.hpp
@@ -21121,6 +21198,10 @@ struct Corpus {
   Index unreadable = 0;  ///< files and directories within directories that may not be read
 
   TokenView tokens() const { return TokenView(std::span(bytes)); }
+  std::string_view text(const Document& document) const {
+    return {reinterpret_cast<const char*>(bytes.data()) + document.begin,
+            static_cast<std::size_t>(document.end - document.begin)};
+  }
   static Index size_of(const std::vector<Document>& documents) {
     Index total = 0;
     for (const Document& document : documents) total += document.end - document.begin;
@@ -21204,7 +21285,7 @@ inline bool holds_a_run(const std::filesystem::path& directory) {
 /// Whether a file of a directory is what tools/prepare wrote (io/corpus.hpp), or will replace in `except`.
 inline bool is_prepared(const std::filesystem::path& file, const std::filesystem::path& except) {
   const std::filesystem::path name = file.filename(), directory = file.parent_path();
-  if (name != "train.bin" && name != "val.bin" && name != "meta.json") return false;
+  if (name != "train.bin" && name != "val.bin" && name != "meta.json" && name != "tokenizer.json") return false;
   std::error_code ignored;
   if (!except.empty() && std::filesystem::equivalent(directory, except, ignored)) return true;
   constexpr std::string_view begins = "{\n \"format\": ";
@@ -21286,7 +21367,7 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
 /// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
-/// run.json beside log.jsonl or checkpoints. So are the three files of a prepared directory (io/corpus.hpp).
+/// run.json beside log.jsonl or checkpoints. So are the files of a prepared directory (io/corpus.hpp).
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1

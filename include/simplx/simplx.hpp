@@ -36,6 +36,7 @@
 #include <simplx/models/crammed_bert.hpp>
 #include <simplx/models/decoder.hpp>
 #include <simplx/models/encoder.hpp>
+#include <simplx/models/gpt2.hpp>
 #include <simplx/models/gpt3.hpp>
 #include <simplx/models/languini.hpp>
 #include <simplx/models/model_of.hpp>

@@ -6,11 +6,15 @@
 ///
 /// A prepared directory holds train.bin and val.bin in a format of io/tokens.hpp, and meta.json, which says the format,
 /// the size of the vocabulary, and where each file's documents end. With it training sees the windows that it would see
-/// of the text itself; without it each file is one document, as nanoGPT and llm.c have it.
+/// of the text itself; without it each file is one document, as nanoGPT and llm.c have it. Tokens of several bytes have
+/// their tokenizer.json (io/tokenizer_file.hpp) beside them.
 
 #include <simplx/io/json.hpp>
+#include <simplx/io/tokenizer_file.hpp>
 #include <simplx/io/tokens.hpp>
 #include <simplx/train/text.hpp>
+
+#include <list>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -25,6 +29,7 @@ struct TokenDocuments {
 /// Owns what its two parts look at. Batches(c.training.tokens, c.training.documents, {...}) draws from it.
 struct TokenCorpus {
   TokenDocuments training, validation;
+  std::optional<Tokenizer> tokenizer;  ///< of text bytes; none of files that do not say what their tokens are
   std::vector<std::filesystem::path> sources;  ///< files of tokens; the paths of the text otherwise
   Corpus text;
   std::vector<TokenFile> files;
@@ -38,10 +43,13 @@ struct CorpusOptions {
 
 namespace detail {
 
+inline constexpr const char* tokenizer_name = "tokenizer.json";
+
 /// What meta.json says of one file of its directory.
 struct PreparedFile {
-  std::optional<TokenFormat> format;  ///< none: it says nothing
-  std::vector<Document> documents;    ///< each begins where the one before it ends
+  std::optional<TokenFormat> format;   ///< none: it says nothing
+  std::string tokenizer;               ///< "bytes", or a file beside it
+  std::vector<Document> documents;     ///< each begins where the one before it ends
 };
 
 /// Errors  throws Error if meta.json is there and says something else than write_corpus would
@@ -64,6 +72,7 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
       const std::string format = meta.at("format").get<std::string>();
       file.format = token_format_named(format);
       if (!file.format) refuse("the format '" + format + "' is not known");
+      file.tokenizer = meta.value("tokenizer", "");
       Index end = 0;
       for (const auto& document : part.at("documents")) {
         const auto& size = document.at(1);
@@ -81,12 +90,19 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
   return file;
 }
 
-/// A file of tokens with its documents.
-inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab, std::vector<TokenFile>& files) {
+/// A file of tokens with its documents; `tokenizer` becomes that of the tokens.
+inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab, std::vector<TokenFile>& files,
+                                  std::optional<Tokenizer>& tokenizer) {
   PreparedFile known = prepared(path);
   files.push_back(TokenFile::read(path, known.format));
   const TokenView tokens = files.back().tokens();
   check_vocabulary(tokens, vocab, path.string());
+  tokenizer.reset();
+  if (known.tokenizer == "bytes") tokenizer.emplace();
+  if (known.tokenizer == tokenizer_name) {
+    tokenizer = load_tokenizer(path.parent_path() / known.tokenizer);
+    check_vocabulary(tokens, tokenizer->size(), path.string());
+  }
   if (known.documents.empty()) known.documents.push_back({path.filename().string(), 0, tokens.size()});
   if (known.documents.back().end != tokens.size()) {  // the greatest of the ends
     throw Error(path.string() + " has " + std::to_string(tokens.size()) +
@@ -130,16 +146,17 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
   const std::optional<fs::path> file = paths.size() == 1 ? tokens_of(paths[0]) : std::nullopt;
   if (!file) {
     corpus.text = read_text(paths, options.text);
+    corpus.tokenizer.emplace();
     corpus.training = {corpus.text.tokens(), corpus.text.training};
     corpus.validation = {corpus.text.tokens(), corpus.text.validation};
     corpus.sources.assign(paths.begin(), paths.end());
     check_vocabulary(corpus.text.tokens(), options.vocab, paths[0].string());
     return corpus;
   }
-  corpus.training = detail::open_tokens(*file, options.vocab, corpus.files);
+  corpus.training = detail::open_tokens(*file, options.vocab, corpus.files, corpus.tokenizer);
   corpus.sources.push_back(*file);
   if (const std::optional<fs::path> held_out = detail::counterpart(*file)) {
-    corpus.validation = detail::open_tokens(*held_out, options.vocab, corpus.files);
+    corpus.validation = detail::open_tokens(*held_out, options.vocab, corpus.files, corpus.tokenizer);
     corpus.sources.push_back(*held_out);
     return corpus;
   }
@@ -149,11 +166,13 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
   return corpus;
 }
 
-/// Writes text as a prepared directory. None of its three files is replaced before all are written.
+/// Writes text as a prepared directory: as bytes, or as the tokens of a tokenizer, each document with the special token
+/// "<|endoftext|>" behind it if there is one. None of the files is replaced before all are written.
 ///
-/// Errors  throws Error with path and reason, or if one part has no tokens; then what was there stays
+/// Errors  throws Error with path and reason, or if one part has no tokens, or more kinds of them than the format holds;
+///         then what was there stays
 inline void write_corpus(const std::filesystem::path& folder, const Corpus& corpus, TokenFormat format,
-                         std::span<const std::filesystem::path> sources) {
+                         std::span<const std::filesystem::path> sources, const Tokenizer* tokenizer = nullptr) {
   for (const auto* part : {&corpus.training, &corpus.validation}) {
     if (Corpus::size_of(*part) > 0) continue;
     throw Error("of " + std::to_string(corpus.bytes.size()) + " tokens none are left to " +
@@ -163,27 +182,41 @@ inline void write_corpus(const std::filesystem::path& folder, const Corpus& corp
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("cannot create the directory " + folder.string() + ": " + error.message(), "choose another");
-  nlohmann::ordered_json meta{{"format", name_of(format)}, {"tokenizer", "bytes"}, {"vocab", 256}};
+  nlohmann::ordered_json meta{{"format", name_of(format)},
+                              {"tokenizer", tokenizer ? detail::tokenizer_name : "bytes"},
+                              {"vocab", tokenizer ? tokenizer->size() : 256}};
   for (const std::filesystem::path& source : sources) meta["sources"].push_back(source.string());
   meta["skipped"] = corpus.skipped;
-  AtomicFile training(folder / "train.bin"), validation(folder / "val.bin"), description(folder / "meta.json");
-  const auto add = [&](AtomicFile& file, const std::vector<Document>& documents) {
+  std::list<AtomicFile> files;
+  const auto begin = [&](const char* name) -> AtomicFile& { return files.emplace_back(folder / name); };
+  const auto end_of_text = tokenizer ? tokenizer->special("<|endoftext|>") : std::nullopt;
+  const auto add = [&](const char* name, const std::vector<Document>& documents) {
+    AtomicFile& file = begin(name);
     std::vector<TokenView> pieces;
+    std::list<std::vector<std::int32_t>> encoded;
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Index count = 0;
     for (const Document& document : documents) {
-      pieces.push_back(corpus.tokens().part(document.begin, document.end));
-      list.push_back({document.path, document.end - document.begin});
+      if (tokenizer) {
+        auto& tokens = encoded.emplace_back(tokenizer->encode(corpus.text(document)));
+        if (end_of_text) tokens.push_back(*end_of_text);
+        pieces.push_back(TokenView(tokens));
+      } else {
+        pieces.push_back(corpus.tokens().part(document.begin, document.end));
+      }
+      list.push_back({document.path, pieces.back().size()});
+      count += pieces.back().size();
     }
     write_tokens(file, pieces, format);
-    meta["files"].push_back(
-        {{"name", file.path().filename().string()}, {"tokens", Corpus::size_of(documents)}, {"documents", list}});
+    meta["files"].push_back({{"name", name}, {"tokens", count}, {"documents", list}});
   };
-  add(training, corpus.training);
-  add(validation, corpus.validation);
+  add("train.bin", corpus.training);
+  add("val.bin", corpus.validation);
+  if (tokenizer) save_tokenizer(begin(detail::tokenizer_name), *tokenizer);
   const auto bad_bytes = nlohmann::ordered_json::error_handler_t::replace;  // of paths, which need not be UTF-8
-  description.write(meta.dump(1, ' ', false, bad_bytes) + "\n");
-  for (AtomicFile* file : {&training, &validation, &description}) file->flush();
-  for (AtomicFile* file : {&training, &validation, &description}) file->commit();
+  begin("meta.json").write(meta.dump(1, ' ', false, bad_bytes) + "\n");
+  for (AtomicFile& file : files) file.flush();
+  for (AtomicFile& file : files) file.commit();
 }
 
 }  // namespace simplx

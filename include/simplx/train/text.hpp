@@ -20,6 +20,7 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -38,6 +39,10 @@ struct Corpus {
   Index unreadable = 0;  ///< files and directories within directories that may not be read
 
   TokenView tokens() const { return TokenView(std::span(bytes)); }
+  std::string_view text(const Document& document) const {
+    return {reinterpret_cast<const char*>(bytes.data()) + document.begin,
+            static_cast<std::size_t>(document.end - document.begin)};
+  }
   static Index size_of(const std::vector<Document>& documents) {
     Index total = 0;
     for (const Document& document : documents) total += document.end - document.begin;
@@ -121,7 +126,7 @@ inline bool holds_a_run(const std::filesystem::path& directory) {
 /// Whether a file of a directory is what tools/prepare wrote (io/corpus.hpp), or will replace in `except`.
 inline bool is_prepared(const std::filesystem::path& file, const std::filesystem::path& except) {
   const std::filesystem::path name = file.filename(), directory = file.parent_path();
-  if (name != "train.bin" && name != "val.bin" && name != "meta.json") return false;
+  if (name != "train.bin" && name != "val.bin" && name != "meta.json" && name != "tokenizer.json") return false;
   std::error_code ignored;
   if (!except.empty() && std::filesystem::equivalent(directory, except, ignored)) return true;
   constexpr std::string_view begins = "{\n \"format\": ";
@@ -203,7 +208,7 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
 /// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
-/// run.json beside log.jsonl or checkpoints. So are the three files of a prepared directory (io/corpus.hpp).
+/// run.json beside log.jsonl or checkpoints. So are the files of a prepared directory (io/corpus.hpp).
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
