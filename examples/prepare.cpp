@@ -60,13 +60,15 @@ int main(int argc, char** argv) {
     }
     write_corpus(out, corpus, *token_format_named(format), paths, tokenizer ? &*tokenizer : nullptr);
     const auto size = [&](const std::vector<Document>& documents, const char* file) {
-      const Index bytes = Corpus::size_of(documents), tokens = TokenFile::read(out / file, token_format_named(format)).tokens().size();
-      return fmt::format("{} tokens of {} bytes in {} documents", grouped(tokens), grouped(bytes),
-                         grouped(static_cast<Index>(documents.size())));
+      const Index bytes = Corpus::size_of(documents);
+      const Index tokens = TokenFile::read(out / file, token_format_named(format)).tokens().size();
+      return fmt::format("{} tokens of {} documents{}", grouped(tokens), grouped(static_cast<Index>(documents.size())),
+                         tokenizer ? fmt::format(", {} bytes", grouped(bytes)) : "");
     };
+    const std::string vocabulary = tokenizer ? grouped(tokenizer->size()) + " tokens" : "256 bytes";
     fmt::print("{}", table({{"train.bin", size(corpus.training, "train.bin")},
                             {"val.bin", size(corpus.validation, "val.bin")},
-                            {"vocabulary", tokenizer ? fmt::format("{} tokens", grouped(tokenizer->size())) : "256 bytes"},
+                            {"vocabulary", vocabulary},
                             {"skipped", fmt::format("{} files that are not text", grouped(corpus.skipped))},
                             {"unreadable", fmt::format("{} files and directories", grouped(corpus.unreadable))},
                             {"written to", out.string()}}));

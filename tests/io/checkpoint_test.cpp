@@ -145,6 +145,27 @@ TEST_CASE("a body is read from under another head: what differs is said, and not
   std::filesystem::remove(path);
 }
 
+TEST_CASE("names of a file may have a prefix that the model's do not have") {
+  static constexpr auto inner = [] { return named("up", Linear{.out = 3})(input("x", rows_of(Axis::batch, 2))); };
+  static constexpr auto outer = [] { return named("all", inner)() * weight("head", 3, 1); };
+  Evaluation<outer> from(Rows{.batch = 1}, 1);
+  Evaluation<inner> to(Rows{.batch = 1}, 2);
+  save_checkpoint(path, from.tensors().parameters, std::span<const double>(from.parameters()));
+  const auto load = [&](const CheckpointDifferences& expected) {
+    return load_body(path, to.tensors().parameters, to.parameters(), expected);
+  };
+  CHECK_THROWS_WITH_AS(load({.unexpected = {"*"}}), doctest::Contains("missing  up.weight"), Error);
+  CHECK_THROWS_WITH_AS(load({.unexpected = {"*"}, .prefix = "al."}), doctest::Contains("missing  al.up.weight"), Error);
+  CHECK_THROWS_WITH_AS(load({.prefix = "all."}), doctest::Contains("unexpected  'head'"), Error);
+  const CheckpointDifferences found = load({.unexpected = {"head"}, .prefix = "all."});
+  CHECK(found.unexpected == std::vector<std::string>{"head"});
+  CHECK(found.missing.empty());
+  CHECK(std::ranges::equal(to.parameter("up.weight"), from.parameter("all.up.weight")));
+  CHECK(load({.missing = {"up.*"}, .unexpected = {"*"}, .prefix = "al."}).missing ==
+        std::vector<std::string>{"up.weight"});
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("another width is never expected") {
   static constexpr Classifier narrow{{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .layers = 1}, {}};
   static constexpr Classifier wide{{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .layers = 1}, {5}};

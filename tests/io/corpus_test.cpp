@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <simplx/io/train_tokenizer.hpp>
 #include <simplx/train/batches.hpp>
 
 #include "scratch.hpp"
@@ -77,6 +78,62 @@ TEST_CASE("a prepared directory gives the batches of its text, in every format")
       CHECK(prepared->sources == std::vector{out / "train.bin", out / "val.bin"});
     }
   }
+}
+
+TEST_CASE("a directory of tokens of several bytes has its tokenizer") {
+  Scratch scratch;
+  const fs::path text = some_text(scratch), out = text / "tokens";
+  const Corpus corpus = read_text(std::span(&text, 1));
+  std::vector<std::string_view> texts;
+  for (const Document& document : corpus.training) texts.push_back(corpus.text(document));
+  const Tokenizer tokenizer = train_tokenizer(texts, {.vocab = 300});
+  const std::int32_t end = tokenizer.special("<|endoftext|>").value();
+  for (const TokenFormat format : {TokenFormat::nanogpt, TokenFormat::llmc, TokenFormat::llmc_llama3}) {
+    write_corpus(out, corpus, format, {}, &tokenizer);
+    const TokenCorpus opened = open(out, {.vocab = tokenizer.size()});
+    REQUIRE(opened.tokenizer.has_value());
+    CHECK(opened.tokenizer->size() == tokenizer.size());
+    const auto holds = [&](const TokenDocuments& part, const std::vector<Document>& documents) {
+      REQUIRE(part.documents.size() == documents.size());
+      for (std::size_t i = 0; i < documents.size(); ++i) {
+        std::vector<std::int32_t> tokens;
+        for (Index t = part.documents[i].begin; t < part.documents[i].end; ++t) tokens.push_back(part.tokens[t]);
+        CHECK(part.documents[i].path == documents[i].path);
+        CHECK(tokens.back() == end);
+        tokens.pop_back();
+        CHECK(tokens == tokenizer.encode(corpus.text(documents[i])));
+        CHECK(opened.tokenizer->decode(tokens) == corpus.text(documents[i]));
+      }
+    };
+    holds(opened.training, corpus.training);
+    holds(opened.validation, corpus.validation);
+    CHECK(read_text(std::span(&text, 1)).bytes == corpus.bytes);  // what is in `out` is no text
+  }
+  CHECK(refusal(out).find("of " + (out / "train.bin").string() + " is ") != std::string::npos);  // 256 tokens are too few
+  const std::string before = Scratch::read(out / "train.bin");
+  CHECK(test::message_of([&] { write_corpus(out, corpus, TokenFormat::bytes, {}, &tokenizer); })
+            .find("is more than 1 bytes hold") != std::string::npos);
+  CHECK(Scratch::read(out / "train.bin") == before);
+  save_tokenizer(out / "tokenizer.json", Tokenizer());
+  CHECK(refusal(out, {.vocab = 300}).find("is ") != std::string::npos);
+  fs::remove(out / "tokenizer.json");
+  CHECK(refusal(out, {.vocab = 300}).find("cannot read " + (out / "tokenizer.json").string()) == 0);
+}
+
+TEST_CASE("what tokens are is known of text and of prepared files alone; without an end of the text there is none") {
+  Scratch scratch;
+  const fs::path text = some_text(scratch), out = scratch.path / "out";
+  const TokenCorpus direct = open(text);
+  REQUIRE(direct.tokenizer.has_value());
+  CHECK(direct.tokenizer->size() == 256);
+  write_corpus(out, direct.text, TokenFormat::llmc, {});
+  REQUIRE(open(out).tokenizer.has_value());
+  CHECK(open(out).tokenizer->size() == 256);
+  fs::remove(out / "meta.json");
+  CHECK_FALSE(open(out).tokenizer.has_value());
+  const Tokenizer bytes;
+  write_corpus(out, direct.text, TokenFormat::llmc, {}, &bytes);
+  CHECK(open(out).training.size() == direct.training.size());
 }
 
 TEST_CASE("a directory may be called as a file of tokens is") {

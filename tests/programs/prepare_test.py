@@ -75,6 +75,31 @@ def main():
             check(len(parts[form, "val.bin"]) > 0, f"{form}: something is held out")
         check(all(tokens == parts["bytes", name] for (_, name), tokens in parts.items()), "all formats hold the same tokens")
 
+        # Tokens of several bytes: a tokenizer that is learnt, and the same given.
+        learnt, given = (os.path.join(folder, name) for name in ["learnt", "given"])
+        done = run("--out", learnt, "--vocab", 500, "--extension", ".cpp", TEXT)
+        check(done.returncode == 0 and "500 tokens" in done.stdout, f"learns a tokenizer\n{done.stderr}".rstrip())
+        with open(os.path.join(learnt, "tokenizer.json"), encoding="utf-8") as file:
+            tokenizer = json.load(file)
+        meta = json.loads(content(os.path.join(learnt, "meta.json")))
+        check((meta["tokenizer"], meta["vocab"]) == ("tokenizer.json", 500), "meta.json names the tokenizer")
+        names = {number: name for name, number in tokenizer["model"]["vocab"].items()}
+        check(sorted(names) == list(range(500)), "500 tokens are numbered")
+        others = iter(range(256, 512))
+        bytes_of = {chr(b if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174 else next(others)): b for b in range(256)}
+        for file in meta["files"]:
+            tokens = shorts(content(os.path.join(learnt, file["name"]))[1024:])
+            ends = [i for i, token in enumerate(tokens) if names[token] == "<|endoftext|>"]
+            check(len(ends) == len(file["documents"]) and ends[-1] == len(tokens) - 1,
+                  f"{file['name']}: each document ends with a token of its own")
+            text = bytes(bytes_of[c] for token in tokens if names[token] != "<|endoftext|>" for c in names[token])
+            check(text == b"".join(content(os.path.join(TEXT, path)) for path, _ in file["documents"]),
+                  f"{file['name']}: the tokens are the text")
+            check(len(tokens) < 0.6 * len(text), f"{file['name']}: {len(text) / len(tokens):.2f} bytes are a token")
+        done = run("--out", given, "--tokenizer", os.path.join(learnt, "tokenizer.json"), "--extension", ".cpp", TEXT)
+        same = all(content(os.path.join(learnt, name)) == content(os.path.join(given, name)) for name in os.listdir(learnt))
+        check(done.returncode == 0 and same, "a tokenizer that is given makes the same files")
+
         # What it wrote is no text: into the directory that it reads, and beside what it wrote there.
         for places in [("text", "text"), ("text/one", "text/two")]:
             text = os.path.join(folder, places[0].replace("/", "_"), "text")
@@ -105,6 +130,9 @@ def main():
         refused("an empty file", empty, says="error: the file is empty: " + empty)
         refused("a directory without text", hollow, says="error: no text found in " + hollow)
         refused("text with nothing to hold out", tiny, says="of 4 tokens none are left to hold out")
+        refused("a tokenizer and a vocabulary", "--vocab", 300, "--tokenizer", tiny, tiny, says="--vocab excludes --tokenizer")
+        refused("text as a tokenizer", "--tokenizer", tiny, tiny, says=f"cannot use the tokenizer {tiny}: it is no JSON object")
+        refused("tokens that are no bytes as bytes", "--vocab", 500, "--format", "bytes", HERE, says="is more than 1 bytes hold")
         refused("a missing path", hollow + "/nothing", says="no such file or directory")
         refused("an unknown format", "--format", "gguf", tiny, says="--format")
         refused("a flag misspelt", "--ouch", says="the nearest flag is --out")

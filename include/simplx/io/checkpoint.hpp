@@ -133,6 +133,7 @@ void save_checkpoint(const std::filesystem::path& path, Net& net, const Metadata
 struct CheckpointDifferences {
   std::vector<std::string> missing = {};     ///< tensors of the model that are not in the file: a new head
   std::vector<std::string> unexpected = {};  ///< tensors of the file that are not in the model: the head it had
+  std::string prefix = {};  ///< of the file's names of what is in the model: "transformer."
 };
 
 namespace detail {
@@ -155,16 +156,16 @@ inline bool is_among(std::span<const std::string> patterns, std::string_view nam
 inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vector<TensorInfo>& tensors,
                                      const CheckpointDifferences& expected = {}) {
   std::vector<std::array<std::string, 4>> rows{{"", "tensor", "the file", "the model"}};
-  std::set<std::string_view> known;
+  std::set<std::string, std::less<>> known;
   for (const TensorInfo& tensor : tensors) {
-    known.insert(tensor.name);
+    const std::string& name = *known.insert(expected.prefix + tensor.name).first;
     const std::string needed = spelt("float", checkpoint_shape(tensor));
-    const Tensor* found = file.find(tensor.name);
+    const Tensor* found = file.find(name);
     if (!found) {
       if (is_among(expected.missing, tensor.name)) continue;
-      rows.push_back({"missing", tensor.name, "-", needed});
+      rows.push_back({"missing", name, "-", needed});
     } else if (!is_floating(found->dtype) || found->shape != checkpoint_shape(tensor)) {
-      rows.push_back({is_floating(found->dtype) ? "other shape" : "other type", tensor.name,
+      rows.push_back({is_floating(found->dtype) ? "other shape" : "other type", name,
                       spelt(name_of(found->dtype), found->shape), needed});
     }
   }
@@ -207,16 +208,15 @@ CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::fi
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
   }
-  for (const TensorInfo& tensor : held.tensors) check_range<S>(file, path, tensor.name);
-  CheckpointDifferences differences;
-  std::set<std::string_view> known;
+  for (const TensorInfo& tensor : held.tensors) check_range<S>(file, path, expected.prefix + tensor.name);
+  CheckpointDifferences differences{.prefix = expected.prefix};
+  std::set<std::string, std::less<>> known;
   for (std::size_t i = 0; i < held.tensors.size(); ++i) {
-    const std::string& name = held.tensors[i].name;
-    known.insert(name);
+    const std::string& name = *known.insert(expected.prefix + held.tensors[i].name).first;
     if (const Tensor* found = file.find(name)) {
       read_values(found->dtype, found->bytes, held.values[i]);
     } else {
-      differences.missing.push_back(name);
+      differences.missing.push_back(held.tensors[i].name);
     }
   }
   for (const Tensor& tensor : file.tensors()) {

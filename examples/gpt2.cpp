@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/// \file examples/gpt2.cpp
+/// Writes text with GPT-2, from the files that Hugging Face has of it: config.json, model.safetensors, and
+/// tokenizer.json or vocab.json and merges.txt. Nothing of them is converted: the model has their names and shapes.
+///
+///     gpt2 --model DIR --prompt "The transformer" --tokens 60
+///
+/// It was compiled for the sizes in `models` below; another one is a line there.
+
+#include "flags.hpp"
+
+#include <simplx/generate/generate.hpp>
+#include <simplx/generate/stream.hpp>
+#include <simplx/generate/utf8.hpp>
+#include <simplx/io/checkpoint.hpp>
+#include <simplx/io/tokenizer_file.hpp>
+#include <simplx/models/gpt2.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Options {
+  fs::path model;
+  std::string prompt = "The transformer";
+  long tokens = 60;
+  Sampling sampling{.temperature = 0.8, .top_k = 40, .seed = 1};
+};
+
+inline constexpr Gpt2 distil{.layers = 6}, tiny{.width = 8, .heads = 2, .layers = 2};  // tiny: of programs' tests
+
+bool show(const std::string& text) {
+  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+}
+
+template <auto const& model>
+void write(const Options& options) {
+  const fs::path json = options.model / "tokenizer.json", weights = options.model / "model.safetensors";
+  const Tokenizer tokenizer = fs::exists(json)
+                                  ? load_tokenizer(json)
+                                  : load_tokenizer(options.model / "vocab.json", options.model / "merges.txt");
+  Inference<logits_of<model>> net;
+  const bool has_prefix = SafetensorsFile::read(weights).find("transformer.wte.weight");
+  // Masks, which are no parameters, and the head, which is the embedding.
+  load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},
+                           .prefix = has_prefix ? "transformer." : ""});
+
+  Stream<logits_of<model>> stream(net);
+  Sampler draw(options.sampling);
+  Utf8 text;
+  const auto put = [&](std::int32_t token) {
+    std::string shown;
+    for (const char byte : tokenizer.bytes(token)) shown += text.put(static_cast<std::uint8_t>(byte));
+    return show(shown);
+  };
+  const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
+  const std::optional<std::int32_t> end = tokenizer.special("<|endoftext|>");
+  for (const std::int32_t token : prompt) put(token);
+  long written = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  generate(stream, prompt, options.tokens, draw, [&](std::int32_t token) {
+    ++written;
+    return token != end && put(token);
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
+  fmt::print(stderr, "{} tokens in {:.3f} s: {:.1f} tokens/s\n", written, seconds,
+             static_cast<double>(written) / seconds);
+}
+
+struct Size {
+  const char* name;
+  const Gpt2& model;
+  void (*write)(const Options&);
+};
+constexpr Size models[] = {{"tiny", tiny, write<tiny>},
+                           {"distilgpt2", distil, write<distil>},
+                           {"gpt2", presets::gpt2, write<presets::gpt2>}};
+
+/// The model of config.json.
+const Size& model_of(const fs::path& path) {
+  const MappedFile file(path);
+  const nlohmann::json config =
+      parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  if (!config.is_object()) throw Error(path.string() + " is no JSON object", "was it loaded completely?");
+  std::string shown, known;
+  const auto number = [&](const char* key) -> Index {
+    const bool there = config.contains(key) && config[key].is_number_integer();
+    shown += fmt::format(" {} {}", key, there ? config[key].dump() : "missing");
+    return there ? config[key].get<Index>() : -1;
+  };
+  const Index vocab = number("vocab_size"), width = number("n_embd"), heads = number("n_head"),
+              layers = number("n_layer"), context = number("n_positions");
+  for (const Size& size : models) {
+    const Gpt2& m = size.model;
+    known += fmt::format(" {}", size.name);
+    if (vocab == m.vocab && width == m.width && heads == m.heads && layers == m.layers && context == m.context) {
+      return size;
+    }
+  }
+  throw Error(path.string() + " is of another model:" + shown,
+              "this program was compiled for" + known + "; add a line to `models` in examples/gpt2.cpp");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Writes text with GPT-2, from Hugging Face's files of it."};
+  app.add_option("--model", options.model, "Directory of config.json, model.safetensors and the tokenizer")
+      ->type_name("DIR")->required();
+  app.add_option("--prompt", options.prompt, "What the text begins with")->capture_default_str();
+  app.add_option("--tokens", options.tokens, "How many tokens are added; fewer where the text ends")
+      ->check(flags::from_to(0L, 1000000000L))
+      ->capture_default_str();
+  app.add_option("--temperature", options.sampling.temperature,
+                 "0 takes the most probable token, 1 draws as the model says")
+      ->check(flags::from_to(0.0, 1e30))
+      ->capture_default_str();
+  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable tokens; 0: from all")
+      ->check(flags::from_to(0, 1000000000))
+      ->capture_default_str();
+  app.add_option("--seed", options.sampling.seed, "Of the draws")->check(flags::seed())->capture_default_str();
+  return flags::run(app, argc, argv, [&] {
+    model_of(options.model / "config.json").write(options);
+    return 0;
+  });
+}
