@@ -65,7 +65,7 @@ def main():
             there = file.read()
         if f"Unicode {unicodedata.unidata_version}:" not in there:
             print(f"skipped: this Python has Unicode {unicodedata.unidata_version}")
-            return
+            sys.exit(77)
         sys.exit(there != text() and "error: unicode_ranges.hpp is not what tools/make_unicode.py writes")
     with open(HEADER, "w", encoding="utf-8") as file:
         file.write(text())

@@ -163,6 +163,11 @@ TEST_CASE("names of a file may have a prefix that the model's do not have") {
   CHECK(std::ranges::equal(to.parameter("up.weight"), from.parameter("all.up.weight")));
   CHECK(load({.missing = {"up.*"}, .unexpected = {"*"}, .prefix = "al."}).missing ==
         std::vector<std::string>{"up.weight"});
+  from.parameter("all.up.weight")[0] = 1e300;
+  save_checkpoint(path, from.tensors().parameters, std::span<const double>(from.parameters()));
+  Evaluation<inner, Cpu<float>> narrow(Rows{.batch = 1});
+  CHECK_THROWS_WITH_AS(load_body(path, narrow, {.unexpected = {"head"}, .prefix = "all."}),
+                       doctest::Contains("'all.up.weight' in "), Error);
   std::filesystem::remove(path);
 }
 

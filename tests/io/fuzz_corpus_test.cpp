@@ -2,6 +2,7 @@
 /// The inputs that the fuzzers of tests/fuzz began with and found, through the same functions.
 
 #include "fuzz/safetensors.hpp"
+#include "fuzz/tokenizer.hpp"
 #include "fuzz/tokens.hpp"
 
 #include <doctest/doctest.h>
@@ -23,6 +24,7 @@ TEST_CASE("readers take or refuse every input of the corpus") {
     CHECK(inputs > 10);
   };
   replay("safetensors", fuzz::safetensors);
+  replay("tokenizer", fuzz::tokenizer);
   replay("tokens", fuzz::tokens);
 }
 

@@ -11,6 +11,7 @@
 /// Offsets in refusals are bytes of the file, just past what is wrong.
 
 #include <simplx/core/error.hpp>
+#include <simplx/io/shown.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -45,22 +46,6 @@ struct SafetensorsHeader {
 [[noreturn]] inline void refuse_safetensors(const std::string& path, std::uint64_t at, const std::string& reason) {
   throw Error("not a usable safetensors file: " + path + ": at byte " + std::to_string(at) + ": " + reason,
               "was it written completely, by a tool for safetensors?");
-}
-
-/// A text from a file, fit for a terminal: without control characters, and no longer than a line.
-inline std::string shown(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  std::size_t end = std::min(text.size(), longest);
-  const bool cut = end < text.size();
-  for (int i = 0; cut && i < 3 && (byte(end) & 0xC0) == 0x80; ++i) --end;  // not within a character of UTF-8
-  std::string line;
-  for (std::size_t i = 0; i < end; ++i) {
-    const bool second_set = byte(i) == 0xC2 && i + 1 < end && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;  // U+0080...
-    line += second_set || byte(i) < 32 || byte(i) == 127 ? '?' : text[i];
-    if (second_set) ++i;
-  }
-  return "'" + line + (cut ? "...'" : "'");
 }
 
 /// Characters that tell how far they were read.

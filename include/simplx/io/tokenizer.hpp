@@ -16,6 +16,7 @@
 
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
+#include <simplx/io/shown.hpp>
 #include <simplx/io/word_pieces.hpp>
 
 #include <array>
@@ -55,8 +56,8 @@ class Tokenizer {
       const auto number = static_cast<std::int32_t>(numbers.size());
       if (token.empty()) throw Error("token " + std::to_string(number) + " has no bytes", "leave it out");
       if (numbers.emplace(token, number).second) continue;
-      throw Error("tokens " + std::to_string(numbers.at(token)) + " and " + std::to_string(number) + " are both '" +
-                      token + "'",
+      throw Error("tokens " + std::to_string(numbers.at(token)) + " and " + std::to_string(number) + " are both " +
+                      detail::shown(token),
                   "leave one of them out, or give a special token another name");
     }
     std::vector<bool> made(tokens_.size());
@@ -70,14 +71,14 @@ class Tokenizer {
     }
     for (const TokenMerge& merge : merges) {
       const std::string number = std::to_string(merges_.size());
-      const auto result = numbers.find(std::string(bytes(merge.left)) + std::string(bytes(merge.right)));
+      const std::string both = std::string(bytes(merge.left)) + std::string(bytes(merge.right));
+      const auto result = numbers.find(both);
       if (result == numbers.end()) {
-        throw Error("merge " + number + " makes '" + tokens_[static_cast<std::size_t>(merge.left)] +
-                        tokens_[static_cast<std::size_t>(merge.right)] + "', which is no token",
+        throw Error("merge " + number + " makes " + detail::shown(both) + ", which is no token",
                     "give it a token, or leave the merge out");
       }
       if (!ranks_.emplace(key(merge.left, merge.right), static_cast<std::int32_t>(merges_.size())).second) {
-        throw Error("merge " + number + ", of '" + std::string(result->first) + "', is there twice", "leave one out");
+        throw Error("merge " + number + ", of " + detail::shown(both) + ", is there twice", "leave one out");
       }
       merges_.push_back({merge.left, merge.right, result->second});
       made[static_cast<std::size_t>(result->second)] = true;

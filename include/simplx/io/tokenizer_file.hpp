@@ -14,6 +14,7 @@
 #include <simplx/io/file.hpp>
 #include <simplx/io/json.hpp>
 #include <simplx/io/mapped_file.hpp>
+#include <simplx/io/shown.hpp>
 #include <simplx/io/tokenizer.hpp>
 
 #include <filesystem>
@@ -23,6 +24,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// The beginning of a value's text.
+inline std::string brief(const nlohmann::json& value) { return value.dump().substr(0, 100); }
+
 /// What the files of one tokenizer say, put together.
 class TokenizerFile {
  public:
@@ -31,13 +35,9 @@ class TokenizerFile {
   [[noreturn]] void refuse(const std::string& reason, const std::string& hint) const {
     throw Error("cannot use the tokenizer " + path_.string() + ": " + reason, hint);
   }
-  static std::string_view text_of(const MappedFile& file) {
-    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-  }
 
-  nlohmann::json json() const {
-    const MappedFile file(path_);
-    nlohmann::json json = parse_json(text_of(file));
+  nlohmann::json json(std::string_view text) const {
+    nlohmann::json json = parse_json(text);
     if (!json.is_object()) refuse("it is no JSON object", "was it written completely?");
     return json;
   }
@@ -45,13 +45,13 @@ class TokenizerFile {
   /// A token by what files call it: characters of its bytes, or its name.
   void add_token(const std::string& name, const nlohmann::json& number, bool is_name = false) {
     if (!number.is_number_unsigned() || number.get<std::uint64_t>() >= 1u << 30) {
-      refuse("the number of '" + name + "' is " + number.dump(), "tokens are numbered from 0");
+      refuse("the number of " + shown(name) + " is " + brief(number), "tokens are numbered from 0");
     }
     const auto at = number.get<std::size_t>();
     Token& token = tokens_.emplace(name, Token{at}).first->second;
     token.is_name |= is_name;
     if (token.number != at) {
-      refuse("'" + name + "' is both token " + std::to_string(token.number) + " and " + std::to_string(at),
+      refuse(shown(name) + " is both token " + std::to_string(token.number) + " and " + std::to_string(at),
              "leave out one of them");
     }
   }
@@ -59,7 +59,7 @@ class TokenizerFile {
     const auto find = [&](const std::string& name) {
       const auto found = tokens_.find(name);
       if (found == tokens_.end()) {
-        refuse("merge " + std::to_string(merges_.size()) + " is of '" + name + "', which is no token",
+        refuse("merge " + std::to_string(merges_.size()) + " is of " + shown(name) + ", which is no token",
                "do vocabulary and merges belong together?");
       }
       return static_cast<std::int32_t>(found->second.number);
@@ -70,7 +70,7 @@ class TokenizerFile {
   void add_merge(std::string_view line) {
     const std::size_t space = line.find(' ');
     if (space == line.npos || space == 0 || space + 1 == line.size() || line.find(' ', space + 1) != line.npos) {
-      refuse("merge " + std::to_string(merges_.size()) + " is '" + std::string(line) + "'",
+      refuse("merge " + std::to_string(merges_.size()) + " is " + shown(line),
              "a merge is two tokens with a space between them");
     }
     add_merge(std::string(line.substr(0, space)), std::string(line.substr(space + 1)));
@@ -88,7 +88,7 @@ class TokenizerFile {
     try {
       return {std::move(tokens), merges_};
     } catch (const Error& error) {
-      refuse(error.what(), "is it byte-pair encoding of bytes, as GPT-2's?");
+      throw Error("cannot use the tokenizer " + path_.string() + ": " + error.what());  // which has a hint
     }
   }
 
@@ -110,12 +110,12 @@ inline void check_settings(const nlohmann::json& json, const TokenizerFile& file
   };
   const auto none = [&](const nlohmann::json& object, const char* key) {
     if (object.contains(key) && !is_nothing(object[key])) {
-      file.refuse(std::string(key) + " is " + object[key].dump().substr(0, 100), hint);
+      file.refuse(std::string(key) + " is " + brief(object[key]), hint);
     }
   };
   none(json, "normalizer");
   const nlohmann::json& model = json.at("model");
-  if (model.value("type", "BPE") != "BPE") file.refuse("its model is " + model.at("type").dump(), hint);
+  if (model.value("type", "BPE") != "BPE") file.refuse("its model is " + brief(model.at("type")), hint);
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback",
                           "ignore_merges"}) {
     none(model, key);
@@ -123,27 +123,21 @@ inline void check_settings(const nlohmann::json& json, const TokenizerFile& file
   const nlohmann::json cut = json.value("pre_tokenizer", nlohmann::json());
   if (!cut.is_object() || cut.value("type", "") != "ByteLevel" || cut.value("add_prefix_space", true) ||
       !cut.value("use_regex", true)) {
-    file.refuse("its pre_tokenizer is " + cut.dump().substr(0, 200), hint);
+    file.refuse("its pre_tokenizer is " + brief(cut), hint);
   }
 }
 
-}  // namespace detail
-
-/// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning and an end, is left to the
-/// caller, as are special tokens within texts.
-///
-/// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with the
-///         words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
-inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  detail::TokenizerFile file(path);
-  const nlohmann::json json = file.json();
+/// The tokenizer of a tokenizer.json's text.
+inline Tokenizer tokenizer_of(std::string_view text, const std::filesystem::path& path) {
+  TokenizerFile file(path);
+  const nlohmann::json json = file.json(text);
   try {
-    detail::check_settings(json, file);
+    check_settings(json, file);
     for (const auto& [name, number] : json.at("model").at("vocab").items()) file.add_token(name, number);
     for (const auto& added : json.value("added_tokens", nlohmann::json::array())) {
       const std::string name = added.at("content").get<std::string>();
       if (!added.value("special", false)) {
-        file.refuse("it looks for the token '" + name + "' in texts", "only special tokens can be added");
+        file.refuse("it looks for the token " + shown(name) + " in texts", "only special tokens can be added");
       }
       file.add_token(name, added.at("id"), true);
     }
@@ -160,15 +154,31 @@ inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
   return file.finish();
 }
 
+inline std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+}  // namespace detail
+
+/// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning and an end, is left to the
+/// caller, as are special tokens within texts.
+///
+/// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with the
+///         words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
+inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  return detail::tokenizer_of(detail::text_of(file), path);
+}
+
 /// Reads the two files of GPT-2. A token that no merge makes, such as "<|endoftext|>", is special.
 ///
 /// Errors  throws Error with the path for what are no such files
 inline Tokenizer load_tokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges) {
   detail::TokenizerFile file(vocabulary);
-  const nlohmann::json json = file.json();
+  const MappedFile mapped_vocabulary(vocabulary), mapped_merges(merges);
+  const nlohmann::json json = file.json(detail::text_of(mapped_vocabulary));
   for (const auto& [name, number] : json.items()) file.add_token(name, number);
-  const MappedFile mapped(merges);
-  std::string_view text = file.text_of(mapped);
+  std::string_view text = detail::text_of(mapped_merges);
   for (bool first = true; !text.empty(); first = false) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -201,8 +211,8 @@ inline void save_tokenizer(AtomicFile& file, const Tokenizer& tokenizer) {
   for (const std::string& name : names) {
     const auto number = static_cast<std::int32_t>(numbers.size());
     if (const auto [other, is_new] = numbers.emplace(name, number); !is_new) {
-      refuse("tokens " + std::to_string(other->second) + " and " + std::to_string(number) + " are both called '" + name +
-             "'");
+      refuse("tokens " + std::to_string(other->second) + " and " + std::to_string(number) + " are both called " +
+             detail::shown(name));
     }
     vocabulary.push_back({name, number});
   }

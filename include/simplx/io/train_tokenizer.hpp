@@ -139,7 +139,7 @@ class TokenPairs {
 ///
 /// Errors  throws Error for a vocabulary without room for bytes and special tokens, and what Tokenizer refuses, such as
 ///         a special token that has the name of another
-/// Cost    memory for the different words; some seconds for ten million bytes
+/// Cost    a pass over the texts, and for each merge over the words that have it; memory for the different words
 inline Tokenizer train_tokenizer(std::span<const std::string_view> texts, const TokenizerOptions& options = {}) {
   const Index room = options.vocab - static_cast<Index>(options.specials.size());
   if (room < 256) {
@@ -148,7 +148,6 @@ inline Tokenizer train_tokenizer(std::span<const std::string_view> texts, const 
                 "give at least " + std::to_string(options.specials.size() + 256));
   }
   std::vector<std::string> made;  // in the order of TokenPairs
-  std::unordered_map<std::string, std::int32_t> numbers;
   for (const std::uint8_t byte : detail::bytes_by_character) made.emplace_back(1, static_cast<char>(byte));
   const auto token_of = [](std::int32_t number) -> std::int32_t {
     return number < 256 ? detail::bytes_by_character[static_cast<std::size_t>(number)] : number;
@@ -158,10 +157,9 @@ inline Tokenizer train_tokenizer(std::span<const std::string_view> texts, const 
   while (static_cast<Index>(made.size()) < room) {
     const auto pair = pairs.most_frequent(options.least_count);
     if (!pair) break;
-    std::string bytes = made[static_cast<std::size_t>(pair->left)] + made[static_cast<std::size_t>(pair->right)];
-    const auto [number, is_new] = numbers.emplace(bytes, static_cast<std::int32_t>(made.size()));
-    if (is_new) made.push_back(std::move(bytes));  // else another pair of tokens has made it before
-    pairs.merge(*pair, number->second);
+    pairs.merge(*pair, static_cast<std::int32_t>(made.size()));
+    // No token was made of these bytes before: bytes that become one token do so in one way, wherever they are.
+    made.push_back(made[static_cast<std::size_t>(pair->left)] + made[static_cast<std::size_t>(pair->right)]);
     merges.push_back({token_of(pair->left), token_of(pair->right)});
   }
   for (int byte = 0; byte < 256; ++byte) made[static_cast<std::size_t>(byte)] = std::string(1, static_cast<char>(byte));
