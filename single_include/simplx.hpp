@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b73152a673e185ba
+// sha256 of the headers: 2dd128d9b39ca6ae
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -20375,8 +20375,8 @@ struct Gpt2 {
  private:
   /// The last matrix of a branch; there are two branches a layer.
   constexpr Expr projected(Expr x) const {
-    const Init init = normal(0.02 * detail::inverse_root(2.0 * layers));
-    return named("resid_dropout", Dropout{dropout})(named("c_proj", Linear{.out = width, .bias = true, .init = init})(x));
+    const Linear last{.out = width, .bias = true, .init = normal(0.02 * detail::inverse_root(2.0 * layers))};
+    return named("resid_dropout", Dropout{dropout})(named("c_proj", last)(x));
   }
 };
 

@@ -169,8 +169,8 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
 /// Writes text as a prepared directory: as bytes, or as the tokens of a tokenizer, each document with the special token
 /// "<|endoftext|>" behind it if there is one. None of the files is replaced before all are written.
 ///
-/// Errors  throws Error with path and reason, or if one part has no tokens, or more kinds of them than the format holds;
-///         then what was there stays
+/// Errors  throws Error with path and reason, or if one part has no tokens, or one that the format does not hold; then
+///         what was there stays
 inline void write_corpus(const std::filesystem::path& folder, const Corpus& corpus, TokenFormat format,
                          std::span<const std::filesystem::path> sources, const Tokenizer* tokenizer = nullptr) {
   for (const auto* part : {&corpus.training, &corpus.validation}) {

@@ -8,9 +8,9 @@
 ///     std::vector<std::int32_t> tokens = tokenizer.encode("Hello world");  // 15496 995
 ///     std::string text = tokenizer.decode(tokens);
 ///
-/// A text is cut into words (io/word_pieces.hpp), and each word into its bytes. Of all neighbours in a word those two are
-/// merged that come first in the list of merges, until none are in it. Any bytes have tokens, and what is decoded are
-/// the bytes that were encoded. Merges are learnt from text by io/train_tokenizer.hpp; files: io/tokenizer_file.hpp.
+/// A text is cut into words (io/word_pieces.hpp), and each word into its bytes. Of all neighbours in a word those two
+/// are merged that come first in the list of merges, until none are in it. Any bytes have tokens, and what is decoded
+/// are the bytes that were encoded. Merges are learnt from text by io/train_tokenizer.hpp; files: io/tokenizer_file.hpp.
 ///
 /// Source  Sennrich et al. 2016, Sec. 3.2; Radford et al. 2019, Sec. 2.2
 
@@ -64,7 +64,7 @@ class Tokenizer {
     for (std::size_t byte = 0; byte < bytes_.size(); ++byte) {
       const auto found = numbers.find(std::string(1, static_cast<char>(byte)));
       if (found == numbers.end()) {
-        throw Error("byte " + std::to_string(byte) + " has no token", "all 256 have one, so that any text can be encoded");
+        throw Error("byte " + std::to_string(byte) + " has no token", "all 256 need one, so that any text has tokens");
       }
       bytes_[byte] = found->second;
       made[static_cast<std::size_t>(found->second)] = true;
@@ -188,7 +188,9 @@ class Tokenizer {
       word.candidates.pop();
       const Merge& merge = merges_[static_cast<std::size_t>(rank)];
       Word::Symbol& left = word.at(place);
-      if (left.token != merge.left || left.after < 0 || word.at(left.after).token != merge.right) continue;  // merged since
+      const bool merged_since =
+          left.token != merge.left || left.after < 0 || word.at(left.after).token != merge.right;
+      if (merged_since) continue;
       Word::Symbol& right = word.at(left.after);
       left.token = merge.result, left.after = right.after;
       right.token = -1;

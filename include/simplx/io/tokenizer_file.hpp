@@ -163,8 +163,8 @@ inline std::string_view text_of(const MappedFile& file) {
 /// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning and an end, is left to the
 /// caller, as are special tokens within texts.
 ///
-/// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with the
-///         words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
+/// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with
+///         the words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
 inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
   const MappedFile file(path);
   return detail::tokenizer_of(detail::text_of(file), path);

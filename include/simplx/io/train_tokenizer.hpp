@@ -2,9 +2,9 @@
 #pragma once
 
 /// \file simplx/io/train_tokenizer.hpp
-/// Learns a tokenizer from texts: of all pairs of neighbouring tokens within words the most frequent one becomes a token,
-/// again and again, until the vocabulary is full. Of pairs as frequent as each other that of the earlier tokens is first;
-/// bytes come in the order of their characters (io/byte_characters.hpp).
+/// Learns a tokenizer from texts: of all pairs of neighbouring tokens within words the most frequent one becomes a
+/// token, again and again, until the vocabulary is full. Of pairs as frequent as each other that of the earlier tokens
+/// is first; bytes come in the order of their characters (io/byte_characters.hpp).
 ///
 /// Source  Sennrich et al. 2016, Algorithm 1; Radford et al. 2019, Sec. 2.2. Its merges are those of Hugging Face's
 ///         BpeTrainer
@@ -134,8 +134,8 @@ class TokenPairs {
 
 }  // namespace detail
 
-/// Learns a tokenizer from texts; byte b is its token b. It has fewer tokens than `vocab` where texts have too few pairs.
-/// The same texts give the same tokenizer in any order.
+/// Learns a tokenizer from texts; byte b is its token b. It has fewer tokens than `vocab` where texts have too few
+/// pairs. The same texts give the same tokenizer in any order.
 ///
 /// Errors  throws Error for a vocabulary without room for bytes and special tokens, and what Tokenizer refuses, such as
 ///         a special token that has the name of another

@@ -71,8 +71,8 @@ struct Gpt2 {
  private:
   /// The last matrix of a branch; there are two branches a layer.
   constexpr Expr projected(Expr x) const {
-    const Init init = normal(0.02 * detail::inverse_root(2.0 * layers));
-    return named("resid_dropout", Dropout{dropout})(named("c_proj", Linear{.out = width, .bias = true, .init = init})(x));
+    const Linear last{.out = width, .bias = true, .init = normal(0.02 * detail::inverse_root(2.0 * layers))};
+    return named("resid_dropout", Dropout{dropout})(named("c_proj", last)(x));
   }
 };
 
