@@ -10,7 +10,7 @@
 ///
 /// A text is cut into words (io/word_pieces.hpp), and each word into its bytes. Of all neighbours in a word those two
 /// are merged that come first in the list of merges, until none are in it. Any bytes have tokens, and what is decoded
-/// are the bytes that were encoded. Merges are learnt from text by io/train_tokenizer.hpp; files: io/tokenizer_file.hpp.
+/// are the bytes that were encoded. Merges are learnt by io/train_tokenizer.hpp; files: io/tokenizer_file.hpp.
 ///
 /// Source  Sennrich et al. 2016, Sec. 3.2; Radford et al. 2019, Sec. 2.2
 
