@@ -240,6 +240,8 @@ def check_report(folder):
     record.RESULTS = kept
     refused = subprocess.run([os.path.join(BENCH, "compile"), "--only", "typo"], capture_output=True, text=True)
     assert refused.returncode == 2 and "no row has typo in its name: sas_p-2, " in refused.stderr, refused
+    refused = subprocess.run([os.path.join(BENCH, "gpt2"), "--program", "/typo"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "there is no /typo\n  hint: after tools/demo: cmake --build build/demo --target gpt2" in refused.stderr, refused
 
 
 def check_growth(page, folder):
