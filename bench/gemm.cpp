@@ -49,7 +49,7 @@ class Planned {
   Planned(Index rows, const float* x, const float* w, const float* dy)
       : parameters_(G::layout.parameters),
         gradients_(G::layout.parameters),
-        packed_(G::layout.packed_elements),
+        packed_(2 * G::layout.packed_elements),
         dx_(trains_weight ? 0 : rows * K),
         workspace_(simplx::Rows{.tokens = rows}),
         context_(workspace_.context(simplx::Rows{.tokens = rows}, {offsets_, 1}, rows)) {
@@ -57,13 +57,13 @@ class Planned {
     std::copy_n(w, K * N, parameters_.data());
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
-    context_.packed = packed_.data();
+    context_.packed = packed_.data(), context_.turned = turned();
     context_.inputs[0] = x;
     context_.input_gradients[0] = dx_.data();
     std::copy_n(dy, rows * N, context_.output_gradients[0]);
     pack();
   }
-  void pack() { Run::prepare(parameters_.data(), packed_.data()); }
+  void pack() { Run::prepare(parameters_.data(), packed_.data(), turned()); }
   void forward() { Run::forward(context_); }
   void backward() { Run::backward(context_); }
   const float* y() const { return context_.outputs[0]; }
@@ -71,6 +71,8 @@ class Planned {
   float* dw() { return gradients_.data(); }
 
  private:
+  float* turned() { return packed_.data() + G::layout.packed_elements; }
+
   cpu::Buffer<float> parameters_, gradients_, packed_, dx_;
   Index offsets_[2] = {0, 0};
   detail::Workspace<G, Backend> workspace_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2dd128d9b39ca6ae
+// sha256 of the headers: dfeed873f136d00e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3433,7 +3433,8 @@ class Turn;  // core/turn.hpp
 template <class S>
 struct Context {
   const S* parameters = nullptr;
-  const S* packed = nullptr;     ///< what kernels prepared from the parameters
+  const S* packed = nullptr;     ///< what kernels prepared from the parameters for forward
+  const S* turned = nullptr;     ///< and for backward: as much, in the same places
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
@@ -5006,6 +5007,7 @@ struct Frame {
     return context.kept[axis] + G::layout.saved[node].on[axis] * context.stride[axis];
   }
   const S* packed() const { return context.packed + G::layout.packed[node]; }
+  const S* turned() const { return context.turned + G::layout.packed[node]; }
   S* scratch() const { return context.scratch; }
 };
 
@@ -5055,15 +5057,19 @@ struct Execute {
   template <int node>
   using FrameOf = Frame<G, node, S>;
 
-  /// Kernels turn parameters into the form they read fastest, once for each step; part `part` of `parts`.
-  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, int part = 0, int parts = 1) {
+  /// Kernels bring parameters into the form they read fastest, once for each step: `packed` for forward, `turned` for
+  /// backward, unless that is null. Part `part` of `parts`.
+  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, S* turned, int part = 0,
+                                                int parts = 1) {
     constexpr int nodes = G::layout.packed_elements > 0 ? G::count : 0;
     detail::unroll<0, nodes>([&]<int i>(std::integral_constant<int, i>) {
+      [[maybe_unused]] constexpr Index place = G::layout.packed[i];
       if constexpr (G::table.info[i].stack) {
-        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i], part, parts);
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + place, turned ? turned + place : turned,
+                                            part, parts);
       } else if constexpr (G::table.info[i].packed > 0) {
         if (i % parts != part) return;
-        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i]);
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + place, turned ? turned + place : turned);
       }
     });
   }
@@ -7820,11 +7826,15 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
+/// Elements of a (rows, cols) matrix, or of its transpose, in panels, of vectors of any width, or in pieces; one column
+/// is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
-  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
-  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
-  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
+  const auto room = [](Index K, Index N) {
+    const Index panels = N == 1 ? K : K * round_up(N, alignment);
+    const bool in_pieces = floats_in_pieces && fits_pieces(K, N);
+    return round_up(in_pieces ? words_in_pieces(K * N) + alignment : panels, alignment);
+  };
+  return std::max(room(rows, cols), room(cols, rows));
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -7851,16 +7861,15 @@ struct LinearProduct {
   static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
-  /// Elements of W in panels; those of W^T lie after it.
-  static constexpr Index size = packed_room(K, N);
-  static constexpr Index room = size + packed_room(N, K);
+  /// Elements of W in panels, or of W^T.
+  static constexpr Index room = packed_room(K, N);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
     if (rounds) return gradient_pairs(rows, stored_rows, stored_columns);
     const bool gradient = by_panels(N) && by_panels(K);
     const Index panels =
-        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : room);
     if (!splits) return panels;
     return std::max({panels, product_pieces(rows, K), product_pieces(rows, N),
                      gradient_pieces(rows, stored_rows, stored_columns)});
@@ -7885,11 +7894,12 @@ struct LinearProduct {
   }
   /// W^T for dX = dY W^T: the W of the product the other way.
   static void pack_backward(const S* weight, S* packed) { Turned::pack_forward(weight, packed); }
-  /// One after the other; W^T only if dX is wanted.
-  template <bool wants_input_gradient>
-  static void prepare(const S* weight, S* packed) {
+  /// Both; W^T only where there is room for it.
+  static void prepare(const S* weight, S* packed, S* turned) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);
-    if constexpr (by_panels(K) && wants_input_gradient) pack_backward(weight, packed + size);
+    if constexpr (by_panels(K)) {
+      if (turned) pack_backward(weight, turned);
+    }
   }
 
   /// Y = epilogue(X W); needs takes_epilogue.
@@ -7902,10 +7912,10 @@ struct LinearProduct {
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
     multiply<Write::store>(rows, x, weight, packed, scratch, y, NoEpilogue{});
   }
-  /// dX (=|+=) dY W^T: the product the other way.
+  /// dX (=|+=) dY W^T: the product the other way, of W^T as it was packed for backward.
   template <Write mode>
-  static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
-    Turned::template multiply<mode>(rows, dy, weight, packed + (prepared ? size : 0), scratch, dx, NoEpilogue{});
+  static void input_gradient(Index rows, const S* dy, const S* weight, const S* turned, S* scratch, S* dx) {
+    Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
@@ -8015,7 +8025,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
 ///     static constexpr int packs;                        // the operand that is prepared, where it is a parameter
-///     template <class G, int node, class S, Path p> static void prepare(Cpu<S, p>, const S* parameters, S* packed);
+///     template <class G, int node, class S, Path p>
+///     static void prepare(Cpu<S, p>, const S* parameters, S* packed, S* turned);  // null: there is no backward
 ///     static constexpr bool reads(int i, int operand);   // whether grad<i>() needs that operand; by default all,
 ///                                                        // where needs_inputs
 ///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
@@ -8033,7 +8044,7 @@ struct kernel_op {
   static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.
   static constexpr Index saved(const Attributes&, auto...) { return 0; }
-  /// Elements that `prepare` makes from the parameters once for each step.
+  /// Elements that `prepare` makes from the parameters once for each step, for forward and for backward each.
   static constexpr Index packed(const Attributes&, auto...) { return 0; }
   /// Elements of scratch for these rows; the largest of a model is allocated once for each thread.
   template <class Backend, class F>
@@ -8179,7 +8190,7 @@ struct op<"matmul"> : kernel_op {
   }
   static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return cpu::packed_room(w.rows, w.cols) + cpu::packed_room(w.cols, w.rows);
+    return cpu::packed_room(w.rows, w.cols);
   }
 
   /// What a product of the graph is, as constants.
@@ -8209,12 +8220,12 @@ struct op<"matmul"> : kernel_op {
   }
 
   template <class G, int node, class S, Path path>
-  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed, S* turned) {
     using F = Frame<G, node, S>;
     if constexpr (Product<F>::prepared) {
       using Linear = typename Product<F>::template On<Cpu<S, path>>;
       constexpr bool wants_dx = G::fusion.wanted[F::template argument<0>];
-      Linear::template prepare<wants_dx>(parameters + G::layout.parameter[F::template argument<1>], packed);
+      Linear::prepare(parameters + G::layout.parameter[F::template argument<1>], packed, wants_dx ? turned : nullptr);
     }
   }
 
@@ -8239,7 +8250,7 @@ struct op<"matmul"> : kernel_op {
     }
     if constexpr (F::template write<0> != Write::skip) {
       const detail::Addition addition(frame.template turn<0>());
-      Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
+      Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.turned(),
                                                             frame.scratch(), frame.template grad<0>());
     }
   }
@@ -13905,7 +13916,7 @@ class FunctionMemory : public FunctionInputs<S> {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed) {
+        packed_(2 * graph.packed) {
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
   }
@@ -13922,7 +13933,7 @@ class FunctionMemory : public FunctionInputs<S> {
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
-    context_.packed = packed_.data();
+    context_.packed = packed_.data(), context_.turned = turned();
     for (int i = 0; i < graph_.count; ++i) {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
@@ -13952,7 +13963,7 @@ class FunctionMemory : public FunctionInputs<S> {
     all.parameters = parameters_.data();
     all.gradients = gradients_.data();
     all.constants = constants_.data();
-    all.packed = packed_.data();
+    all.packed = packed_.data(), all.turned = turned();
     all.random = context_.random;
     std::copy_n(pointers_, max_inputs, all.inputs);
     return all;
@@ -13962,8 +13973,10 @@ class FunctionMemory : public FunctionInputs<S> {
   S* result_gradient(int k) const { return context_.output_gradients[k]; }
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
 
+  S* turned() { return packed_.data() + graph_.packed; }
+
   Index (*scratch_)(const Rows&);
-  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;  ///< packed for forward, then for backward
   cpu::Buffer<S> input_gradients_[max_inputs];
   std::optional<Arena<S>> arena_;
 };
@@ -13989,13 +14002,13 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
 
   void take_inputs() {
     Memory::take_inputs();
-    Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
+    Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), Memory::turned());
   }
   /// For threads that share the evaluation.
   Context<typename Backend::Scalar> given(cpu::Team& team) {
     const auto all = Memory::given();
     team.run([&](int member) {
-      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());
+      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), Memory::turned(), member, team.size());
     });
     return all;
   }
@@ -14663,12 +14676,13 @@ struct op<"stack"> : kernel_op {
   }
 
   template <class G, int node, class Backend, class S>
-  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
+  static void prepare(Backend, const S* parameters, S* packed, S* turned, int part, int parts) {
     using Stack = typename G::template layers_of<node>;
     for (int layer = part; layer < Stack::sets; layer += parts) {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        const Index place = Stack::offsets.packed[layer];
         Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
-                                         packed + Stack::offsets.packed[layer]);
+                                         packed + place, turned ? turned + place : turned);
       });
     }
   }
@@ -14691,7 +14705,9 @@ struct op<"stack"> : kernel_op {
     constexpr const auto& at = Stack::offsets;
     mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
-    if (mine.packed) mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    const Index packed = F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.packed) mine.packed += packed;
+    if (mine.turned) mine.turned += packed;
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     if (mine.further_gradients) {
       mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
@@ -14941,7 +14957,7 @@ class EvaluationMemory {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed) {
+        packed_(2 * graph.packed) {
     for (const Index count : {rows.tokens, rows.sequences, rows.labelled, rows.batch}) {
       if (count < 0) throw Error("an evaluation of " + std::to_string(count) + " rows", "rows are counted from 0 on");
     }
@@ -14963,7 +14979,7 @@ class EvaluationMemory {
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
-    context_.packed = packed_.data();
+    context_.packed = packed_.data(), context_.turned = packed_.data() + graph.packed;
     for (int i = 0; i < graph.count; ++i) {
       if (!graph.is_input(i)) continue;
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
@@ -15042,7 +15058,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   /// Errors  throws Error if an index is out of range
   void forward() {
     check_indices(graph_, context_.inputs, arena_->capacity());
-    Run::prepare(parameters_.data(), packed_.data());
+    Run::prepare(parameters_.data(), packed_.data(), packed_.data() + graph_.packed);
     Run::forward(context_);
     used_up_ = false, evaluated_ = true;
   }
@@ -16080,6 +16096,7 @@ class DividedLoss {
     }
     part.parameters = all.parameters;
     part.packed = all.packed;
+    part.turned = all.turned;
     part.constants = all.constants;
     part.gradients = all.gradients;
     part.further_gradients = further_.data();
@@ -17576,7 +17593,7 @@ class Inference : public detail::LogitsModel<model> {
 
   /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
   Context<S> give_weights(Context<S> context) {
-    prepared_([&] { Run::prepare(parameters_.data(), packed_.data()); });
+    prepared_([&] { Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr); });
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();
@@ -19500,9 +19517,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr Index tile(Attributes attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
-    const auto room = [&](Index classes) {
-      return cpu::packed_room(classes, table.cols) + cpu::packed_room(table.cols, classes);
-    };
+    const auto room = [&](Index classes) { return cpu::packed_room(classes, table.cols); };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);
   }
@@ -19514,8 +19529,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
     using Product = cpu::LinearProduct<Backend, width, count, true, prepared>;
-    /// A tile in what is packed; of a table that is not prepared there is none.
+    /// A tile in what is packed for forward or backward; of a table that is not prepared there is none.
     static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
+    static auto turned_at(const F& frame, Index offset) { return prepared ? frame.turned() + offset : nullptr; }
     using Whole = Product<together>;
     using Rest = Product<classes - whole>;
 
@@ -19550,13 +19566,13 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   template <class G, int node, class S, Path path>
-  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed, S* turned) {
     using F = Frame<G, node, S>;
     using T = Tiles<F, Cpu<S, path>>;
     if constexpr (T::prepared) {
       const S* table = parameters + G::layout.parameter[F::template argument<0>];
       T::each([&]<class Product>(Product, Index begin, Index offset) {
-        Product::template prepare<true>(table + begin * T::width, packed + offset);
+        Product::prepare(table + begin * T::width, packed + offset, turned ? turned + offset : turned);
       });
     }
   }
@@ -19651,8 +19667,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      const S *weight = table + begin * T::width, *packed = T::packed_at(frame, offset);
-      Product::forward(rows.count, rows.x, weight, packed, rows.product, rows.logits);
+      const S* weight = table + begin * T::width;
+      Product::forward(rows.count, rows.x, weight, T::packed_at(frame, offset), rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
@@ -19677,7 +19693,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       if constexpr (wants_dx) {
         const auto add = [&]<Write mode>() {
-          Product::template input_gradient<mode>(rows.count, rows.logits, weight, packed, rows.product, rows.dx);
+          Product::template input_gradient<mode>(rows.count, rows.logits, weight, T::turned_at(frame, offset),
+                                                 rows.product, rows.dx);
         };
         begin == 0 ? add.template operator()<Write::store>() : add.template operator()<Write::accumulate>();
       }
@@ -22240,7 +22257,7 @@ class Trainer {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements),
+        packed_(2 * G::layout.packed_elements),
         updates_(tensors_.parameters, G::layout.parameters, options),
         turns_(options.batch),
         micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
@@ -22422,8 +22439,11 @@ class Trainer {
                         Model::labelled_axis(), Model::ignores_labels()});
   }
 
+  S* turned() { return packed_.data() + G::layout.packed_elements; }
   void prepare() {
-    team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
+    team_.run([&](int member) {
+      Run::prepare(parameters_.data(), packed_.data(), turned(), member, team_.size());
+    });
     prepared_for_parts_ = false;
   }
 
@@ -22432,7 +22452,7 @@ class Trainer {
     Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch.segments(), first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
-    context.packed = packed_.data();
+    context.packed = packed_.data(), context.turned = turned();
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
@@ -22498,7 +22518,7 @@ class Trainer {
   TrainerOptions options_;
   cpu::Team team_;
   TensorList tensors_;
-  cpu::Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;  // packed for forward, then for backward
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
   detail::Turns turns_;

@@ -77,13 +77,14 @@ void check(Index rows) {
   using Product = LinearProduct<Backend, K, N, transposed, prepared>;
   using S = typename Backend::Scalar;
   Case<S> c{K, N, rows, transposed};
-  std::vector<S> packed(Product::room), scratch(static_cast<std::size_t>(Product::scratch(c.room)) + 1, S(77));
+  std::vector<S> packed(Product::room), turned(Product::room);
+  std::vector<S> scratch(static_cast<std::size_t>(Product::scratch(c.room)) + 1, S(77));
   const S *x = c.x.data(), *weight = c.weight.data(), *dy = c.dy.data();
-  S *panels = packed.data(), *room = scratch.data();
-  if constexpr (prepared) Product::template prepare<true>(weight, panels);
+  S *panels = packed.data(), *panels_of_transpose = turned.data(), *room = scratch.data();
+  if constexpr (prepared) Product::prepare(weight, panels, panels_of_transpose);
   Product::forward(rows, x, weight, panels, room, c.y.data());
-  Product::template input_gradient<Write::accumulate>(rows, dy, weight, panels, room, c.dx.data());
-  Product::template input_gradient<Write::store>(rows, dy, weight, panels, room, c.stored_dx.data());
+  Product::template input_gradient<Write::accumulate>(rows, dy, weight, panels_of_transpose, room, c.dx.data());
+  Product::template input_gradient<Write::store>(rows, dy, weight, panels_of_transpose, room, c.stored_dx.data());
   Product::add_weight_gradient(rows, x, dy, c.dw.data(), room, nullptr);
   CHECK(scratch.back() == 77);
   check_sums(c);
@@ -139,7 +140,7 @@ TEST_CASE("floats by the fastest way are as near to exact products as multiply-a
   const auto error = [&](auto backend) {
     using Product = LinearProduct<decltype(backend), K, N, false, true>;
     std::vector<float> packed(Product::room), scratch(static_cast<std::size_t>(Product::scratch(rows))), y(rows * N);
-    Product::template prepare<true>(weight.data(), packed.data());
+    Product::prepare(weight.data(), packed.data(), nullptr);
     Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());
     double squares = 0;
     for (Index i = 0; i < rows * N; ++i) {

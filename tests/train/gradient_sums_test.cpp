@@ -133,13 +133,13 @@ TEST_CASE("each use has its sum, and together they are the gradient") {
   detail::Workspace<G, Cpu<double>> workspace(Rows{.tokens = 9, .sequences = 2});
   const Index offsets[] = {0, 4, 9};
   Context<double> context = workspace.context(Rows{.tokens = 9, .sequences = 2}, {offsets, 2}, 5);
-  cpu::Buffer<double> packed(G::layout.packed_elements);
+  cpu::Buffer<double> packed(G::layout.packed_elements), turned(G::layout.packed_elements);
   GradientSums<G, double> sums;
   sums.give_to(context);
-  context.parameters = whole.parameters().data(), context.packed = packed.data();
+  context.parameters = whole.parameters().data(), context.packed = packed.data(), context.turned = turned.data();
   context.inputs[G::input_number("tokens")] = whole.indices("tokens").data();
   context.inputs[G::input_number("labels")] = whole.indices("labels").data();
-  Run::prepare(context.parameters, packed.data());
+  Run::prepare(context.parameters, packed.data(), turned.data());
   Run::forward(context);
   std::fill_n(context.output_gradients[0], 9, 1.0);
   Run::backward(context);

@@ -42,7 +42,8 @@ class Turn;  // core/turn.hpp
 template <class S>
 struct Context {
   const S* parameters = nullptr;
-  const S* packed = nullptr;     ///< what kernels prepared from the parameters
+  const S* packed = nullptr;     ///< what kernels prepared from the parameters for forward
+  const S* turned = nullptr;     ///< and for backward: as much, in the same places
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too

@@ -46,15 +46,19 @@ struct Execute {
   template <int node>
   using FrameOf = Frame<G, node, S>;
 
-  /// Kernels turn parameters into the form they read fastest, once for each step; part `part` of `parts`.
-  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, int part = 0, int parts = 1) {
+  /// Kernels bring parameters into the form they read fastest, once for each step: `packed` for forward, `turned` for
+  /// backward, unless that is null. Part `part` of `parts`.
+  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, S* turned, int part = 0,
+                                                int parts = 1) {
     constexpr int nodes = G::layout.packed_elements > 0 ? G::count : 0;
     detail::unroll<0, nodes>([&]<int i>(std::integral_constant<int, i>) {
+      [[maybe_unused]] constexpr Index place = G::layout.packed[i];
       if constexpr (G::table.info[i].stack) {
-        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i], part, parts);
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + place, turned ? turned + place : turned,
+                                            part, parts);
       } else if constexpr (G::table.info[i].packed > 0) {
         if (i % parts != part) return;
-        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i]);
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + place, turned ? turned + place : turned);
       }
     });
   }

@@ -124,6 +124,7 @@ struct Frame {
     return context.kept[axis] + G::layout.saved[node].on[axis] * context.stride[axis];
   }
   const S* packed() const { return context.packed + G::layout.packed[node]; }
+  const S* turned() const { return context.turned + G::layout.packed[node]; }
   S* scratch() const { return context.scratch; }
 };
 

@@ -20,11 +20,15 @@
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
+/// Elements of a (rows, cols) matrix, or of its transpose, in panels, of vectors of any width, or in pieces; one column
+/// is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
-  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
-  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
-  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
+  const auto room = [](Index K, Index N) {
+    const Index panels = N == 1 ? K : K * round_up(N, alignment);
+    const bool in_pieces = floats_in_pieces && fits_pieces(K, N);
+    return round_up(in_pieces ? words_in_pieces(K * N) + alignment : panels, alignment);
+  };
+  return std::max(room(rows, cols), room(cols, rows));
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -51,16 +55,15 @@ struct LinearProduct {
   static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
-  /// Elements of W in panels; those of W^T lie after it.
-  static constexpr Index size = packed_room(K, N);
-  static constexpr Index room = size + packed_room(N, K);
+  /// Elements of W in panels, or of W^T.
+  static constexpr Index room = packed_room(K, N);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
     if (rounds) return gradient_pairs(rows, stored_rows, stored_columns);
     const bool gradient = by_panels(N) && by_panels(K);
     const Index panels =
-        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : room);
     if (!splits) return panels;
     return std::max({panels, product_pieces(rows, K), product_pieces(rows, N),
                      gradient_pieces(rows, stored_rows, stored_columns)});
@@ -85,11 +88,12 @@ struct LinearProduct {
   }
   /// W^T for dX = dY W^T: the W of the product the other way.
   static void pack_backward(const S* weight, S* packed) { Turned::pack_forward(weight, packed); }
-  /// One after the other; W^T only if dX is wanted.
-  template <bool wants_input_gradient>
-  static void prepare(const S* weight, S* packed) {
+  /// Both; W^T only where there is room for it.
+  static void prepare(const S* weight, S* packed, S* turned) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);
-    if constexpr (by_panels(K) && wants_input_gradient) pack_backward(weight, packed + size);
+    if constexpr (by_panels(K)) {
+      if (turned) pack_backward(weight, turned);
+    }
   }
 
   /// Y = epilogue(X W); needs takes_epilogue.
@@ -102,10 +106,10 @@ struct LinearProduct {
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
     multiply<Write::store>(rows, x, weight, packed, scratch, y, NoEpilogue{});
   }
-  /// dX (=|+=) dY W^T: the product the other way.
+  /// dX (=|+=) dY W^T: the product the other way, of W^T as it was packed for backward.
   template <Write mode>
-  static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
-    Turned::template multiply<mode>(rows, dy, weight, packed + (prepared ? size : 0), scratch, dx, NoEpilogue{});
+  static void input_gradient(Index rows, const S* dy, const S* weight, const S* turned, S* scratch, S* dx) {
+    Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or

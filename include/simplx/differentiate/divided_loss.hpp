@@ -233,6 +233,7 @@ class DividedLoss {
     }
     part.parameters = all.parameters;
     part.packed = all.packed;
+    part.turned = all.turned;
     part.constants = all.constants;
     part.gradients = all.gradients;
     part.further_gradients = further_.data();

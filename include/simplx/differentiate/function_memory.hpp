@@ -39,7 +39,7 @@ class FunctionMemory : public FunctionInputs<S> {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed) {
+        packed_(2 * graph.packed) {
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
   }
@@ -56,7 +56,7 @@ class FunctionMemory : public FunctionInputs<S> {
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
-    context_.packed = packed_.data();
+    context_.packed = packed_.data(), context_.turned = turned();
     for (int i = 0; i < graph_.count; ++i) {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
@@ -86,7 +86,7 @@ class FunctionMemory : public FunctionInputs<S> {
     all.parameters = parameters_.data();
     all.gradients = gradients_.data();
     all.constants = constants_.data();
-    all.packed = packed_.data();
+    all.packed = packed_.data(), all.turned = turned();
     all.random = context_.random;
     std::copy_n(pointers_, max_inputs, all.inputs);
     return all;
@@ -96,8 +96,10 @@ class FunctionMemory : public FunctionInputs<S> {
   S* result_gradient(int k) const { return context_.output_gradients[k]; }
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
 
+  S* turned() { return packed_.data() + graph_.packed; }
+
   Index (*scratch_)(const Rows&);
-  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;
+  cpu::Buffer<S> parameters_, gradients_, constants_, packed_;  ///< packed for forward, then for backward
   cpu::Buffer<S> input_gradients_[max_inputs];
   std::optional<Arena<S>> arena_;
 };
@@ -123,13 +125,13 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
 
   void take_inputs() {
     Memory::take_inputs();
-    Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
+    Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), Memory::turned());
   }
   /// For threads that share the evaluation.
   Context<typename Backend::Scalar> given(cpu::Team& team) {
     const auto all = Memory::given();
     team.run([&](int member) {
-      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());
+      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), Memory::turned(), member, team.size());
     });
     return all;
   }

@@ -165,7 +165,7 @@ class Inference : public detail::LogitsModel<model> {
 
   /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
   Context<S> give_weights(Context<S> context) {
-    prepared_([&] { Run::prepare(parameters_.data(), packed_.data()); });
+    prepared_([&] { Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr); });
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();

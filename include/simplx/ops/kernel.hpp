@@ -31,7 +31,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
 ///     static constexpr int packs;                        // the operand that is prepared, where it is a parameter
-///     template <class G, int node, class S, Path p> static void prepare(Cpu<S, p>, const S* parameters, S* packed);
+///     template <class G, int node, class S, Path p>
+///     static void prepare(Cpu<S, p>, const S* parameters, S* packed, S* turned);  // null: there is no backward
 ///     static constexpr bool reads(int i, int operand);   // whether grad<i>() needs that operand; by default all,
 ///                                                        // where needs_inputs
 ///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
@@ -49,7 +50,7 @@ struct kernel_op {
   static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.
   static constexpr Index saved(const Attributes&, auto...) { return 0; }
-  /// Elements that `prepare` makes from the parameters once for each step.
+  /// Elements that `prepare` makes from the parameters once for each step, for forward and for backward each.
   static constexpr Index packed(const Attributes&, auto...) { return 0; }
   /// Elements of scratch for these rows; the largest of a model is allocated once for each thread.
   template <class Backend, class F>

@@ -49,9 +49,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr Index tile(Attributes attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
-    const auto room = [&](Index classes) {
-      return cpu::packed_room(classes, table.cols) + cpu::packed_room(table.cols, classes);
-    };
+    const auto room = [&](Index classes) { return cpu::packed_room(classes, table.cols); };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);
   }
@@ -63,8 +61,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
     using Product = cpu::LinearProduct<Backend, width, count, true, prepared>;
-    /// A tile in what is packed; of a table that is not prepared there is none.
+    /// A tile in what is packed for forward or backward; of a table that is not prepared there is none.
     static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
+    static auto turned_at(const F& frame, Index offset) { return prepared ? frame.turned() + offset : nullptr; }
     using Whole = Product<together>;
     using Rest = Product<classes - whole>;
 
@@ -99,13 +98,13 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   template <class G, int node, class S, Path path>
-  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed, S* turned) {
     using F = Frame<G, node, S>;
     using T = Tiles<F, Cpu<S, path>>;
     if constexpr (T::prepared) {
       const S* table = parameters + G::layout.parameter[F::template argument<0>];
       T::each([&]<class Product>(Product, Index begin, Index offset) {
-        Product::template prepare<true>(table + begin * T::width, packed + offset);
+        Product::prepare(table + begin * T::width, packed + offset, turned ? turned + offset : turned);
       });
     }
   }
@@ -200,8 +199,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      const S *weight = table + begin * T::width, *packed = T::packed_at(frame, offset);
-      Product::forward(rows.count, rows.x, weight, packed, rows.product, rows.logits);
+      const S* weight = table + begin * T::width;
+      Product::forward(rows.count, rows.x, weight, T::packed_at(frame, offset), rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
@@ -226,7 +225,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       if constexpr (wants_dx) {
         const auto add = [&]<Write mode>() {
-          Product::template input_gradient<mode>(rows.count, rows.logits, weight, packed, rows.product, rows.dx);
+          Product::template input_gradient<mode>(rows.count, rows.logits, weight, T::turned_at(frame, offset),
+                                                 rows.product, rows.dx);
         };
         begin == 0 ? add.template operator()<Write::store>() : add.template operator()<Write::accumulate>();
       }

@@ -38,7 +38,7 @@ struct op<"matmul"> : kernel_op {
   }
   static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return cpu::packed_room(w.rows, w.cols) + cpu::packed_room(w.cols, w.rows);
+    return cpu::packed_room(w.rows, w.cols);
   }
 
   /// What a product of the graph is, as constants.
@@ -68,12 +68,12 @@ struct op<"matmul"> : kernel_op {
   }
 
   template <class G, int node, class S, Path path>
-  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed, S* turned) {
     using F = Frame<G, node, S>;
     if constexpr (Product<F>::prepared) {
       using Linear = typename Product<F>::template On<Cpu<S, path>>;
       constexpr bool wants_dx = G::fusion.wanted[F::template argument<0>];
-      Linear::template prepare<wants_dx>(parameters + G::layout.parameter[F::template argument<1>], packed);
+      Linear::prepare(parameters + G::layout.parameter[F::template argument<1>], packed, wants_dx ? turned : nullptr);
     }
   }
 
@@ -98,7 +98,7 @@ struct op<"matmul"> : kernel_op {
     }
     if constexpr (F::template write<0> != Write::skip) {
       const detail::Addition addition(frame.template turn<0>());
-      Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
+      Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.turned(),
                                                             frame.scratch(), frame.template grad<0>());
     }
   }

@@ -59,12 +59,13 @@ struct op<"stack"> : kernel_op {
   }
 
   template <class G, int node, class Backend, class S>
-  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
+  static void prepare(Backend, const S* parameters, S* packed, S* turned, int part, int parts) {
     using Stack = typename G::template layers_of<node>;
     for (int layer = part; layer < Stack::sets; layer += parts) {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        const Index place = Stack::offsets.packed[layer];
         Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
-                                         packed + Stack::offsets.packed[layer]);
+                                         packed + place, turned ? turned + place : turned);
       });
     }
   }
@@ -87,7 +88,9 @@ struct op<"stack"> : kernel_op {
     constexpr const auto& at = Stack::offsets;
     mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
-    if (mine.packed) mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    const Index packed = F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.packed) mine.packed += packed;
+    if (mine.turned) mine.turned += packed;
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     if (mine.further_gradients) {
       mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];

@@ -77,7 +77,7 @@ class EvaluationMemory {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed) {
+        packed_(2 * graph.packed) {
     for (const Index count : {rows.tokens, rows.sequences, rows.labelled, rows.batch}) {
       if (count < 0) throw Error("an evaluation of " + std::to_string(count) + " rows", "rows are counted from 0 on");
     }
@@ -99,7 +99,7 @@ class EvaluationMemory {
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
-    context_.packed = packed_.data();
+    context_.packed = packed_.data(), context_.turned = packed_.data() + graph.packed;
     for (int i = 0; i < graph.count; ++i) {
       if (!graph.is_input(i)) continue;
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
@@ -178,7 +178,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   /// Errors  throws Error if an index is out of range
   void forward() {
     check_indices(graph_, context_.inputs, arena_->capacity());
-    Run::prepare(parameters_.data(), packed_.data());
+    Run::prepare(parameters_.data(), packed_.data(), packed_.data() + graph_.packed);
     Run::forward(context_);
     used_up_ = false, evaluated_ = true;
   }

@@ -61,7 +61,7 @@ class Trainer {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements),
+        packed_(2 * G::layout.packed_elements),
         updates_(tensors_.parameters, G::layout.parameters, options),
         turns_(options.batch),
         micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
@@ -243,8 +243,11 @@ class Trainer {
                         Model::labelled_axis(), Model::ignores_labels()});
   }
 
+  S* turned() { return packed_.data() + G::layout.packed_elements; }
   void prepare() {
-    team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
+    team_.run([&](int member) {
+      Run::prepare(parameters_.data(), packed_.data(), turned(), member, team_.size());
+    });
     prepared_for_parts_ = false;
   }
 
@@ -253,7 +256,7 @@ class Trainer {
     Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch.segments(), first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
-    context.packed = packed_.data();
+    context.packed = packed_.data(), context.turned = turned();
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
@@ -319,7 +322,7 @@ class Trainer {
   TrainerOptions options_;
   cpu::Team team_;
   TensorList tensors_;
-  cpu::Buffer<S> parameters_, constants_, packed_;
+  cpu::Buffer<S> parameters_, constants_, packed_;  // packed for forward, then for backward
   Updates<S> updates_;
   GradientSums<G, S> gradient_;
   detail::Turns turns_;
