@@ -14,6 +14,7 @@
 #include "train_lm/blocks.hpp"
 
 #include <simplx/core/error.hpp>
+#include <simplx/report/figures.hpp>
 #include <simplx/report/page.hpp>
 
 #include <CLI/CLI.hpp>
@@ -37,17 +38,19 @@ std::string times(double number, double first) {
 /// The table of the terminal; ratios are to the first block.
 void print_table(const std::vector<simplx::Run>& runs) {
   const simplx::RunSummary first = simplx::summary_of(runs[0]);
-  fmt::print("\n{:<20}{:>12}{:>16}{:>10}{:>14}{:>9}{:>11}{:>11}{:>10}\n", "block", "parameters", "training state",
-             "ms/step", "bytes/s", "speed", "bytes read", "train loss", "held out");
+  const std::string token = simplx::token_name(runs);
+  fmt::print("\n{:<20}{:>12}{:>16}{:>10}{:>14}{:>9}{:>13}{:>11}{:>10}\n", "block", "parameters", "training state",
+             "ms/step", token + "s/s", "speed", token + "s read", "train loss", "held out");
   for (const simplx::Run& run : runs) {
     const simplx::RunSummary sum = simplx::summary_of(run);
-    fmt::print("{:<20}{:>12}{:>16}{:>10.2f}{:>14}{:>9}{:>11}{:>11.3f}{:>10.3f}\n", run.option("block"),
+    fmt::print("{:<20}{:>12}{:>16}{:>10.2f}{:>14}{:>9}{:>13}{:>11.3f}{:>10.3f}\n", run.option("block"),
                simplx::grouped(static_cast<long long>(run.number("parameters"))),
                simplx::readable_bytes(run.number("bytes")), sum.milliseconds,
                simplx::grouped(static_cast<long long>(sum.speed)), times(sum.speed, first.speed),
-               simplx::readable_bytes(sum.tokens), sum.training, sum.best);
+               token == "byte" ? simplx::readable_bytes(sum.tokens) : simplx::grouped(static_cast<long long>(sum.tokens)),
+               sum.training, sum.best);
   }
-  fmt::print("\nLosses are nats per byte. One seed, a small model: an indication, not a result.\n");
+  fmt::print("\nLosses are nats per {}. One seed, a small model: an indication, not a result.\n", token);
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 //
-// Writes text with a model that train_lm has trained, byte after byte.
+// Writes text with a model that train_lm has trained, token after token.
 //
 //     generate --run runs/first --prompt "def " --tokens 400 --temperature 0.8 --top-k 40 --top-p 0.95 --seed 1
 //     generate --run runs/first --device cuda --precision bfloat16
 
 #include "flags.hpp"
 #include "generate/writer.hpp"
+#include "token_text.hpp"
 
-#include <simplx/generate/utf8.hpp>
 #include <simplx/io/checkpoint.hpp>
 #include <simplx/io/json.hpp>
+#include <simplx/io/tokenizer_file.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -24,7 +25,7 @@
 namespace {
 
 using namespace generate_text;
-using simplx::Error;
+using simplx::Error, simplx::Tokenizer;
 namespace fs = std::filesystem;
 
 struct Block {
@@ -84,10 +85,28 @@ std::unique_ptr<Writer> model_of(const nlohmann::json& record, const fs::path& p
   compare("vocab", sizes.vocab), compare("width", sizes.width), compare("heads", sizes.heads);
   compare("layers", sizes.layers), compare("context", sizes.context), compare("positions", sizes.positions);
   if (!faults.empty()) {
+    const bool other_vocab = record.contains("vocab") && record["vocab"] != sizes.vocab;
     throw Error("the run of " + path.string() + " cannot be continued:" + faults,
-                "was it made by another version? the sizes of the models are in examples/generate/writer_of.hpp");
+                other_vocab ? "build generate by CMake with -DSIMPLX_VOCAB=" + shown("vocab")
+                            : "was it made by another version? the sizes of the models are in "
+                              "examples/generate/writer_of.hpp");
   }
   return writer;
+}
+
+/// What the tokens of a run are; bytes, where a version before tokenizers made it.
+Tokenizer tokenizer_of(const nlohmann::json& record, const fs::path& run, const Sizes& model) {
+  const nlohmann::json name = record.value("tokenizer", nlohmann::json("bytes"));
+  if (name == "bytes") return {};
+  if (name != "tokenizer.json") {
+    throw Error("the tokenizer of " + (run / "run.json").string() + " is " + name.dump() + ": what its tokens say is not known",
+                "train on text, or on what tools/prepare makes of it");
+  }
+  Tokenizer tokenizer = simplx::load_tokenizer(run / "tokenizer.json");
+  if (tokenizer.size() <= model.vocab) return tokenizer;
+  throw Error(fmt::format("{} has {} tokens, and the model knows {}", (run / "tokenizer.json").string(), tokenizer.size(),
+                          model.vocab),
+              "take the one that the run was trained with");
 }
 
 /// Hyper-parameters that the run was made with.
@@ -119,20 +138,21 @@ void generate(const Options& options) {
   set_constants(*writer, record);
 
   if (options.prompt.empty()) throw Error("--prompt is empty", "begin with at least one byte, such as a newline");
-  std::vector<std::int32_t> prompt;
-  for (const char byte : options.prompt) prompt.push_back(static_cast<std::uint8_t>(byte));
+  const Tokenizer tokenizer = tokenizer_of(record, options.run, writer->sizes());
+  const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
+  const std::optional<std::int32_t> end_of_text = tokenizer.special("<|endoftext|>");
   simplx::Sampler draw(options.sampling);
   simplx::Utf8 text;
   const auto show = [](const std::string& characters) {
     return std::fwrite(characters.data(), 1, characters.size(), stdout) == characters.size() &&
            std::fflush(stdout) == 0;
   };
-  for (const std::int32_t byte : prompt) show(text.put(static_cast<std::uint8_t>(byte)));
+  for (const std::int32_t token : prompt) show(token_text::shown(token, tokenizer, text));
   long written = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const simplx::Index cache = writer->write(prompt, options.tokens, draw, !options.no_cache, [&](std::int32_t byte) {
+  const simplx::Index cache = writer->write(prompt, options.tokens, draw, !options.no_cache, [&](std::int32_t token) {
     ++written;
-    return show(text.put(static_cast<std::uint8_t>(byte)));
+    return token != end_of_text && show(token_text::shown(token, tokenizer, text));
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
@@ -151,23 +171,23 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint", options.checkpoint, "Weights, or the directory they are in [the run's final ones]")
       ->type_name("FILE");
   app.add_option("--prompt", options.prompt, "What the text begins with")->capture_default_str();
-  app.add_option("--tokens", options.tokens, "How many bytes are added")
+  app.add_option("--tokens", options.tokens, "How many tokens are added, fewer where the text ends; a byte is one unless the run has a tokenizer")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
   app.add_option("--temperature", options.sampling.temperature,
-                 "0 takes the most probable byte, 1 draws as the model says")
+                 "0 takes the most probable token, 1 draws as the model says")
       ->check(flags::from_to(0.0, 1e30))
       ->capture_default_str();
-  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable bytes; 0: from all")
+  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable tokens; 0: from all")
       ->check(flags::from_to(0, 1000000000))
       ->capture_default_str();
-  app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")
+  app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest tokens of this probability together")
       ->check(flags::from_to(1e-12, 1.0))
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "Of the draws")
       ->check(flags::seed())
       ->capture_default_str();
-  app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each byte");
+  app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each token");
   flags::DeviceFlags device(app, "Where to evaluate");
   return flags::run(app, argc, argv, [&] {
     options.device = device.device();

@@ -196,7 +196,7 @@ int run(const Options& options) {
                             error ? error.message() : std::strerror(errno)),
                 "give another directory with --results DIR");
   }
-  const simplx::TokenCorpus corpus = train_lm::open_text(options.text, {.except = options.results});
+  const simplx::TokenCorpus corpus = train_lm::open_text(options.text, {.text = {.except = options.results}});
   Results results(options.results, train_lm::fingerprint(corpus));
   if (results.broken_lines()) {
     fmt::print("note: {} lines in {} are no finished runs and do not count\n", results.broken_lines(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// Trains a small language model on the bytes of text files: the block is chosen by name, the rest is a decoder
-// of 6 layers, width 128, 4 heads, 128 bytes of context.
+// Trains a small language model on the bytes of text files, or on the tokens that tools/prepare made of them: the block
+// is chosen by name, the rest is a decoder of 6 layers, width 128, 4 heads, 128 tokens of context. How many tokens the
+// models know is chosen by CMake's SIMPLX_VOCAB.
 //
 //     train_lm --block sas_p --text /usr/lib/python3.11 --minutes 3 --out runs/first
 //
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string block = "sas_p", checkpoint_every = "5m";
 
-  CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
+  CLI::App app{"Trains a small transformer on text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
   app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(block_names()))->capture_default_str();
   app.add_option("--text", options.text,

@@ -14,7 +14,8 @@ namespace generate_text {
 using namespace simplx;
 
 template <auto const& block>
-inline constexpr Decoder model{.block = block, .context = 128, .positions = Positions::learned};
+inline constexpr Decoder model{
+    .block = block, .vocab = SIMPLX_VOCAB, .context = 128, .positions = Positions::learned};
 
 template <auto const& block, class Backend>
 class WriterOf final : public Writer {

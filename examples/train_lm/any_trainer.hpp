@@ -23,7 +23,10 @@
 
 namespace train_lm {
 
-inline constexpr simplx::Index context = 128;  ///< bytes that the models see
+inline constexpr simplx::Index context = 128;  ///< tokens that the models see
+
+/// Tokens that the models know: SIMPLX_VOCAB, a CMake variable. Sources of models apart, none depends on it.
+simplx::Index model_vocab();
 
 /// What is known of a model before it is trained.
 struct ModelFacts {
@@ -63,7 +66,7 @@ class AnyTrainer {
 
 using devices::Device;
 
-/// A decoder of 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
+/// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
 ///
 /// Errors  throws Error for a GPU if the program was built without CUDA, or if there is none
 template <auto const& block>

@@ -3,6 +3,8 @@
 
 // The text that programs learn from where none is named, and how a text is told from another.
 
+#include "../token_text.hpp"
+
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -29,14 +31,13 @@ inline std::filesystem::path default_text() {
 }
 
 /// The text of these paths, or without any the default one.
-inline simplx::TokenCorpus open_text(const std::vector<std::filesystem::path>& paths, simplx::TextOptions text) {
-  simplx::CorpusOptions options{.text = std::move(text)};
+inline simplx::TokenCorpus open_text(const std::vector<std::filesystem::path>& paths, simplx::CorpusOptions options) {
   if (!paths.empty()) return simplx::open_corpus(paths, options);
   options.text.extensions = {".py", ".hpp", ".cpp"};
   return simplx::open_corpus(std::vector{default_text()}, options);
 }
 
-/// A number that another text, or another split of it, would hardly have.
+/// A number that another text, another split of it, or other bytes of its tokens would hardly have.
 inline std::string fingerprint(const simplx::TokenCorpus& corpus) {
   std::uint64_t key = 0;
   for (const simplx::TokenDocuments* part : {&corpus.training, &corpus.validation}) {
@@ -46,6 +47,10 @@ inline std::string fingerprint(const simplx::TokenCorpus& corpus) {
         key = simplx::bits(key, static_cast<std::uint64_t>(part->tokens[i]));
     }
     key = simplx::bits(key, part->documents.size());
+  }
+  if (corpus.tokenizer && !token_text::of_bytes(*corpus.tokenizer)) {
+    for (std::int32_t token = 0; token < corpus.tokenizer->size(); ++token)
+      key = simplx::key_of(key, corpus.tokenizer->bytes(token));
   }
   return fmt::format("{:016x}", key);
 }

@@ -33,7 +33,7 @@ struct Options {
   std::uint64_t seed = 1;
   Device device = Device::cpu;
   int threads = 1;
-  simplx::Index batch = 2;  ///< small batches learn most from a byte, and this many keep two cores busy
+  simplx::Index batch = 2;  ///< small batches learn most from a token, and this many keep two cores busy
   double learning_rate = 2e-3;
   std::filesystem::path out = "runs/train_lm";
   std::filesystem::path results;  ///< what lies in there is no text; none: in `out`

@@ -20,11 +20,12 @@ inline constexpr Path path = Path::fast;
 #endif
 
 template <auto const& block>
-inline constexpr Decoder model{.block = block, .context = context, .positions = Positions::learned};
+inline constexpr Decoder model{
+    .block = block, .vocab = SIMPLX_VOCAB, .context = context, .positions = Positions::learned};
 /// The same with probes: what training must not pay for is evaluated apart.
 template <auto const& block>
 inline constexpr Decoder observed_model{
-    .block = block, .context = context, .positions = Positions::learned, .observed = true};
+    .block = block, .vocab = SIMPLX_VOCAB, .context = context, .positions = Positions::learned, .observed = true};
 
 template <auto const& block, class Backend>
 class TrainerOf final : public AnyTrainer {

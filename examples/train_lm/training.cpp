@@ -34,6 +34,7 @@ using Clock = std::chrono::steady_clock;
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 constexpr int validations = 10;  // in a run
+constexpr const char* tokenizer_name = "tokenizer.json";
 
 std::string build_type() {
   std::string text = SIMPLX_BUILD_TYPE;
@@ -47,15 +48,6 @@ std::string build_type() {
 
 std::string version() {
   return fmt::format("{}.{}.{}", SIMPLX_VERSION_MAJOR, SIMPLX_VERSION_MINOR, SIMPLX_VERSION_PATCH);
-}
-
-/// Printable text: what is no character of ASCII becomes a question mark.
-std::string printable(const std::vector<std::int32_t>& tokens) {
-  std::string text;
-  for (const std::int32_t token : tokens) {
-    text += token == '\n' || token == '\t' || (token >= 32 && token < 127) ? static_cast<char>(token) : '?';
-  }
-  return text;
 }
 
 /// A number in the metadata of a checkpoint; exactly what fmt wrote.
@@ -123,10 +115,10 @@ class TrainingRun {
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
       const std::string share =
           on_cpu() && peak > 0 ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
-      const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s{}  {} left", step_, steps_,
-                                            line.loss, speed, share, readable_seconds(left));
+      const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} {}s/s{}  {} left", step_, steps_,
+                                            line.loss, speed, text_.token_name(), share, readable_seconds(left));
       if (validates) {
-        progress_.say(fmt::format("{}  held out {:.3f} nats/byte", shown, *line.val_loss));
+        progress_.say(fmt::format("{}  held out {:.3f} nats/{}", shown, *line.val_loss, text_.token_name()));
       } else {
         progress_.update(shown, false);
       }
@@ -147,6 +139,7 @@ class TrainingRun {
   }
   bool on_cpu() const { return options_.device == Device::cpu; }
   const char* device() const { return devices::name_of(options_.device); }
+  bool has_tokenizer_file() const { return text_.corpus.tokenizer && !text_.of_bytes; }
   Index tokens_per_step() const { return options_.batch * context; }
   long warmup() const { return steps_ / 20; }
 
@@ -172,6 +165,7 @@ class TrainingRun {
     } else {
       directory_.begin(std::move(record));
     }
+    if (has_tokenizer_file()) save_tokenizer(directory_ / tokenizer_name, *text_.corpus.tokenizer);
     describe(peak);
     return std::nullopt;
   }
@@ -235,7 +229,8 @@ class TrainingRun {
                      {"flops_per_token", facts.flops_per_token},
                      {"out", options_.out.string()}};
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
-    record["text_bytes"] = text_.corpus.training.size() + text_.corpus.validation.size();
+    record[text_.of_bytes ? "text_bytes" : "text_tokens"] = text_.corpus.training.size() + text_.corpus.validation.size();
+    record["tokenizer"] = text_.of_bytes ? RunRecord("bytes") : has_tokenizer_file() ? RunRecord(tokenizer_name) : nullptr;
     record["text_fingerprint"] = fingerprint(text_.corpus);
     for (const TensorInfo& constant : trainer_->tensors().constants) {
       if (constant.rank == 0)
@@ -254,7 +249,8 @@ class TrainingRun {
     const RunRecord& run = directory_.record();
     const std::string table = differences(
         run, now, {"version", "build", "device", "threads", "bytes", "arena_bytes",  // which follows the vectors' width
-                   "peak_gflops", "flops_per_token", "out", "text"});
+                   "peak_gflops", "flops_per_token", "out", "text",
+                   "tokenizer"});  // which is in the text's fingerprint; bytes, where an earlier version began the run
     if (table.empty()) return;
     const bool longer = recorded_steps() != steps_;
     throw Error(
@@ -303,8 +299,8 @@ class TrainingRun {
   void describe(double peak) const {
     const ModelFacts facts = trainer_->facts();
     const TokenDocuments &training = text_.corpus.training, &held_out = text_.corpus.validation;
-    const auto readable_size = [](const TokenDocuments& part) {
-      return readable_bytes(static_cast<double>(part.size()));
+    const auto readable_size = [&](const TokenDocuments& part) {
+      return text_.of_bytes ? readable_bytes(static_cast<double>(part.size())) : grouped(part.size()) + " tokens";
     };
     fmt::print(
         "{}",
@@ -322,8 +318,8 @@ class TrainingRun {
                          (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},
             {"documents", fmt::format("{} to learn from ({}), {} held out ({})", training.documents.size(),
                                       readable_size(training), held_out.documents.size(), readable_size(held_out))},
-            {"steps", fmt::format("{} of {} bytes, {} in all", grouped(steps_), grouped(tokens_per_step()),
-                                  grouped(steps_ * tokens_per_step()))},
+            {"steps", fmt::format("{} of {} {}s, {} in all", grouped(steps_), grouped(tokens_per_step()),
+                                  text_.token_name(), grouped(steps_ * tokens_per_step()))},
         }));
     if (step_) fmt::print("{}", table({{"goes on", fmt::format("from {}", checkpoints_.path(step_).string())}}));
     std::fflush(stdout);
@@ -396,8 +392,28 @@ class TrainingRun {
 
   // --------------------------------------------------------------------------------------------------- the end
 
+  /// What the model writes; in numbers, where the bytes of its tokens are not known.
   std::string make_sample() {
-    return printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, {.temperature = 0.8, .seed = options_.seed}));
+    const std::optional<Tokenizer>& tokenizer = text_.corpus.tokenizer;
+    const TokenDocuments& held_out = text_.corpus.validation;
+    // Tokens have the space before a word, not behind it.
+    const std::vector<std::int32_t> tokens =
+        sample(*trainer_,
+               tokenizer ? tokenizer->encode(text_.of_bytes ? "def " : "def")
+                         : std::vector{held_out.tokens[held_out.documents[0].begin]},
+               text_.of_bytes ? 400 : 150, {.temperature = 0.8, .seed = options_.seed});
+    if (!tokenizer) return fmt::format("{}", fmt::join(tokens, " "));
+    Utf8 characters;
+    std::string text;
+    for (const std::int32_t token : tokens) text += token_text::shown(token, *tokenizer, characters);
+    return text + characters.end();
+  }
+
+  /// The held-out loss, and what it is by the byte.
+  std::string readable_loss() {
+    const double loss = val_loss_.value_or(0), bytes = text_.bytes_per_token(held_out_);
+    if (text_.of_bytes || std::isnan(bytes)) return fmt::format("{:.3f} nats per {}", loss, text_.token_name());
+    return fmt::format("{:.3f} nats per token, {:.3f} nats per byte,", loss, loss / bytes);
   }
 
   /// What people look at, of a run that ends or pauses. What cannot be written is told, and the rest is written;
@@ -436,9 +452,10 @@ class TrainingRun {
     save_checkpoint(directory_ / "model.safetensors", *trainer_, metadata);
     const std::string text = make_sample();
     const bool written = write_results(text);
-    fmt::print("\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
-               "model.safetensors{}\n",
-               text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string(),
+    fmt::print("\n{}\n\n{} on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
+               "model.safetensors{}{}\n",
+               text, readable_loss(), readable_seconds(seconds_), directory_.path().string(),
+               has_tokenizer_file() ? " tokenizer.json" : "",
                written ? " sample.txt block.svg report.html" : "; tools/report writes its page anew");
     for (const std::string& refusal : trainer_->refusals()) fmt::print("slower than it should be: {}\n", refusal);
     return written ? 0 : 1;
@@ -471,7 +488,8 @@ void disown_damaged(const fs::path& record) {
 
 /// Refuses a directory where a file of the run could not be written, by what can be known of that before it is.
 void check_writable(const RunDirectory& directory) {
-  for (const char* name : {"run.json", "log.jsonl", "model.safetensors", "sample.txt", "block.svg", "report.html"}) {
+  for (const char* name : {"run.json", "log.jsonl", "model.safetensors", "sample.txt", "block.svg", "report.html",
+                           tokenizer_name}) {
     AtomicFile(directory / name);  // never committed: nothing is left of it
   }
   const fs::path checkpoints = directory / "checkpoints";

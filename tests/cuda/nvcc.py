@@ -244,7 +244,7 @@ def for_a_gpu(nvcc, every_check):
         include = [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
         return [*flags_of(OF_GROUPS if program.for_groups else "sm_90"), *include, *program.constants, program.source,
                 *flags * (program in read)]
-    return [*map(arguments, dict.fromkeys(programs + read)), *([*flags_of("sm_90"), block] for block in blocks)]
+    return [*map(arguments, dict.fromkeys(programs + read)), *([*flags_of("sm_90"), "-DSIMPLX_VOCAB=256", block] for block in blocks)]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
