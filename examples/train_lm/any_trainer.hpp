@@ -25,7 +25,7 @@ namespace train_lm {
 
 inline constexpr simplx::Index context = 128;  ///< tokens that the models see
 
-/// Tokens that the models know: SIMPLX_VOCAB, a CMake variable. Sources of models apart, none depends on it.
+/// Tokens that the models know: SIMPLX_VOCAB, a CMake variable. No source outside of blocks/ depends on it.
 simplx::Index model_vocab();
 
 /// What is known of a model before it is trained.
