@@ -28,17 +28,18 @@ need_packages() {
   rm -f /tmp/simplx-install.$$
 }
 
-# build_program NAME [CMAKE-ARGUMENTS...]: an up-to-date, optimised build/demo/examples/NAME, with what it needs.
+# build_program NAME [CMAKE-ARGUMENTS...]: an up-to-date, optimised $build/examples/NAME, with what it needs.
+build=build/demo
 build_program() {
   local name=$1
   shift
   need_packages g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   echo "building $name" >&2
-  mkdir -p build/demo
-  if ! { cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DSIMPLX_TESTS=OFF "$@" &&
-         cmake --build build/demo --target "$name"; } >build/demo/build.log 2>&1; then
-    tail -n 30 build/demo/build.log >&2
-    echo "error: the build failed; the whole log is build/demo/build.log" >&2
+  mkdir -p "$build"
+  if ! { cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSIMPLX_TESTS=OFF "$@" &&
+         cmake --build "$build" --target "$name"; } >"$build/build.log" 2>&1; then
+    tail -n 30 "$build/build.log" >&2
+    echo "error: the build failed; the whole log is $build/build.log" >&2
     exit 1
   fi
 }

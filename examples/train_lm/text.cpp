@@ -48,7 +48,7 @@ TokenCorpus open_known(const Options& options) {
                                                 .vocab = std::numeric_limits<Index>::max()});
   const Index vocab = vocab_of(corpus);
   if (vocab > model_vocab()) {
-    throw Error(fmt::format("the text in {} has {} tokens, and the models of this program know {}",
+    throw Error(fmt::format("{} has a vocabulary of {} tokens, and the models of this program know {}",
                             corpus.sources[0].string(), vocab, model_vocab()),
                 fmt::format("tools/demo --vocab {0} builds one that knows them, as does CMake with -DSIMPLX_VOCAB={0}", vocab));
   }

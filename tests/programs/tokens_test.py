@@ -106,7 +106,7 @@ def main():
         check(done.returncode == 1 and "is not known" in done.stderr, "and write no text:" + done.stderr)
 
         done = run(TRAIN_BYTES, *flags, os.path.join(folder, "refused"))
-        check(done.returncode == 1 and "has 300 tokens, and the models of this program know 256" in done.stderr and
+        check(done.returncode == 1 and "has a vocabulary of 300 tokens, and the models of this program know 256" in done.stderr and
               "-DSIMPLX_VOCAB=300" in done.stderr, "a program for bytes says how to build one for tokens:" + done.stderr)
         done = write(of=GENERATE_BYTES)
         check(done.returncode == 1 and "vocab is 300, this program has 256" in done.stderr and
