@@ -39,16 +39,16 @@ std::string times(double number, double first) {
 void print_table(const std::vector<simplx::Run>& runs) {
   const simplx::RunSummary first = simplx::summary_of(runs[0]);
   const std::string token = simplx::token_name(runs);
+  const auto whole = [](double number) { return simplx::grouped(static_cast<long long>(number)); };
   fmt::print("\n{:<20}{:>12}{:>16}{:>10}{:>14}{:>9}{:>13}{:>11}{:>10}\n", "block", "parameters", "training state",
              "ms/step", token + "s/s", "speed", token + "s read", "train loss", "held out");
   for (const simplx::Run& run : runs) {
     const simplx::RunSummary sum = simplx::summary_of(run);
     fmt::print("{:<20}{:>12}{:>16}{:>10.2f}{:>14}{:>9}{:>13}{:>11.3f}{:>10.3f}\n", run.option("block"),
-               simplx::grouped(static_cast<long long>(run.number("parameters"))),
+               whole(run.number("parameters")),
                simplx::readable_bytes(run.number("bytes")), sum.milliseconds,
-               simplx::grouped(static_cast<long long>(sum.speed)), times(sum.speed, first.speed),
-               token == "byte" ? simplx::readable_bytes(sum.tokens) : simplx::grouped(static_cast<long long>(sum.tokens)),
-               sum.training, sum.best);
+               whole(sum.speed), times(sum.speed, first.speed),
+               token == "byte" ? simplx::readable_bytes(sum.tokens) : whole(sum.tokens), sum.training, sum.best);
   }
   fmt::print("\nLosses are nats per {}. One seed, a small model: an indication, not a result.\n", token);
 }

@@ -99,13 +99,14 @@ Tokenizer tokenizer_of(const nlohmann::json& record, const fs::path& run, const 
   const nlohmann::json name = record.value("tokenizer", nlohmann::json("bytes"));
   if (name == "bytes") return {};
   if (name != "tokenizer.json") {
-    throw Error("the tokenizer of " + (run / "run.json").string() + " is " + name.dump() + ": what its tokens say is not known",
+    throw Error("what the tokens of the run say is not known: the tokenizer in " + (run / "run.json").string() + " is " +
+                    name.dump(),
                 "train on text, or on what tools/prepare makes of it");
   }
   Tokenizer tokenizer = simplx::load_tokenizer(run / "tokenizer.json");
   if (tokenizer.size() <= model.vocab) return tokenizer;
-  throw Error(fmt::format("{} has {} tokens, and the model knows {}", (run / "tokenizer.json").string(), tokenizer.size(),
-                          model.vocab),
+  throw Error(fmt::format("{} has {} tokens, and the model knows {}", (run / "tokenizer.json").string(),
+                          tokenizer.size(), model.vocab),
               "take the one that the run was trained with");
 }
 
@@ -171,7 +172,8 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint", options.checkpoint, "Weights, or the directory they are in [the run's final ones]")
       ->type_name("FILE");
   app.add_option("--prompt", options.prompt, "What the text begins with")->capture_default_str();
-  app.add_option("--tokens", options.tokens, "How many tokens are added, fewer where the text ends; a byte is one unless the run has a tokenizer")
+  app.add_option("--tokens", options.tokens,
+                 "How many tokens are added, or fewer where the text ends; they are bytes unless the run has a tokenizer")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
   app.add_option("--temperature", options.sampling.temperature,

@@ -40,8 +40,8 @@ class Writer {
                               const std::function<bool(std::int32_t)>& emit) = 0;
 };
 
-/// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block, as train_lm trains them; for the blocks of
-/// blocks/*.cpp. The seed is that of the run: constants such as the bases of Eq. (6) come from it.
+/// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block, as train_lm trains them; for the
+/// blocks of blocks/*.cpp. The seed is that of the run: constants such as the bases of Eq. (6) come from it.
 ///
 /// Errors  throws Error for a GPU if the program was built without CUDA, or if there is none
 template <auto const& block>

@@ -66,7 +66,8 @@ class AnyTrainer {
 
 using devices::Device;
 
-/// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
+/// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block; defined for the blocks of
+/// blocks/*.cpp.
 ///
 /// Errors  throws Error for a GPU if the program was built without CUDA, or if there is none
 template <auto const& block>

@@ -50,7 +50,8 @@ TokenCorpus open_known(const Options& options) {
   if (vocab > model_vocab()) {
     throw Error(fmt::format("{} has a vocabulary of {} tokens, and the models of this program know {}",
                             corpus.sources[0].string(), vocab, model_vocab()),
-                fmt::format("tools/demo --vocab {0} builds one that knows them, as does CMake with -DSIMPLX_VOCAB={0}", vocab));
+                fmt::format("tools/demo --vocab {0} builds one that knows them, as does CMake with -DSIMPLX_VOCAB={0}",
+                            vocab));
   }
   if (!corpus.tokenizer && model_vocab() == 256) corpus.tokenizer.emplace();
   return corpus;

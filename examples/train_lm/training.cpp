@@ -229,8 +229,10 @@ class TrainingRun {
                      {"flops_per_token", facts.flops_per_token},
                      {"out", options_.out.string()}};
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
-    record[text_.of_bytes ? "text_bytes" : "text_tokens"] = text_.corpus.training.size() + text_.corpus.validation.size();
-    record["tokenizer"] = text_.of_bytes ? RunRecord("bytes") : has_tokenizer_file() ? RunRecord(tokenizer_name) : nullptr;
+    const Index size = text_.corpus.training.size() + text_.corpus.validation.size();
+    record[text_.of_bytes ? "text_bytes" : "text_tokens"] = size;
+    record["tokenizer"] = nullptr;  // nobody knows
+    if (text_.corpus.tokenizer) record["tokenizer"] = text_.of_bytes ? "bytes" : tokenizer_name;
     record["text_fingerprint"] = fingerprint(text_.corpus);
     for (const TensorInfo& constant : trainer_->tensors().constants) {
       if (constant.rank == 0)

@@ -96,8 +96,8 @@ def main():
         check(shapes["blocks.0.mlp.up.weight"] == [128, 512] and shapes["blocks.1.attention.alpha"] == [4] and shapes["blocks.5.mlp_gain"] == [],
               "the checkpoint has names and shapes of checkpoints")
         check(len(data) == 4 * 1049558, "and all parameters")
-        with open(os.path.join(out, "sample.txt"), encoding="utf-8") as file:
-            check(len(file.read()) >= 400, "the sample is text")
+        sample = content(out, "sample.txt")  # of each byte at least one
+        check(len(sample) >= 405 and sample.decode().startswith("def "), "the sample is text")
         trained = struct.unpack_from("<f", data, header["blocks.2.mlp_gain"]["data_offsets"][0])[0]
         check(abs(trained - gains["mlp_gain"][2]) < 1e-7, "the gains of the log are those of the model")
         with open(os.path.join(out, "checkpoints", "index.json"), encoding="utf-8") as file:
