@@ -109,6 +109,10 @@ TEST_CASE("rare pairs are no tokens; the order of texts, and where they are cut 
   const Names merges = merges_of(train_tokenizer(texts));
   CHECK(merges.size() == 5 + 2);  // " three"; " two", which begins with the same
   CHECK(merges_of(train_tokenizer(texts, {.least_count = 3})).size() == 5);
+  for (const Index least : {-1, 0}) {
+    CHECK(merges_of(train_tokenizer(texts, {.least_count = least})) ==
+          merges_of(train_tokenizer(texts, {.least_count = 1})));
+  }
   CHECK(train_tokenizer({}).size() == 257);
   const std::string_view words[] = {" three", "one", " two", " three", " three", " two"};
   CHECK(merges_of(train_tokenizer(words)) == merges);

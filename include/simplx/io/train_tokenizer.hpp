@@ -20,7 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 struct TokenizerOptions {
   Index vocab = 4096;  ///< tokens at most: 256 bytes, those that merges make, and special ones
   std::vector<std::string> specials = {"<|endoftext|>"};  ///< names of tokens that no text has, the last of them all
-  Index least_count = 2;  ///< a pair that is less frequent in all texts is no token
+  Index least_count = 2;  ///< a pair that is less frequent in all texts is no token, nor is one that they do not have
 };
 
 namespace detail {
@@ -155,7 +155,7 @@ inline Tokenizer train_tokenizer(std::span<const std::string_view> texts, const 
   std::vector<TokenMerge> merges;
   detail::TokenPairs pairs(texts);
   while (static_cast<Index>(made.size()) < room) {
-    const auto pair = pairs.most_frequent(options.least_count);
+    const auto pair = pairs.most_frequent(std::max<Index>(options.least_count, 1));  // merged pairs have 0
     if (!pair) break;
     pairs.merge(*pair, static_cast<std::int32_t>(made.size()));
     // No token was made of these bytes before: bytes that become one token do so in one way, wherever they are.
