@@ -24,8 +24,8 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// The beginning of a value's text.
-inline std::string brief(const nlohmann::json& value) { return value.dump().substr(0, 100); }
+/// The beginning of a value's text, in ASCII: fit for a terminal, and cut between characters.
+inline std::string brief(const nlohmann::json& value) { return value.dump(-1, ' ', true).substr(0, 100); }
 
 /// What the files of one tokenizer say, put together.
 class TokenizerFile {
@@ -144,8 +144,10 @@ inline Tokenizer tokenizer_of(std::string_view text, const std::filesystem::path
     for (const auto& merge : json.at("model").at("merges")) {
       if (merge.is_string()) {
         file.add_merge(merge.get<std::string>());
-      } else {
+      } else if (merge.size() == 2) {
         file.add_merge(merge.at(0).get<std::string>(), merge.at(1).get<std::string>());
+      } else {
+        file.refuse("a merge is " + brief(merge), "a merge is two tokens");
       }
     }
   } catch (const nlohmann::json::exception& error) {
@@ -160,8 +162,8 @@ inline std::string_view text_of(const MappedFile& file) {
 
 }  // namespace detail
 
-/// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning and an end, is left to the
-/// caller, as are special tokens within texts.
+/// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning, an end and padding, or cut
+/// off is left to the caller, as are special tokens within texts.
 ///
 /// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with
 ///         the words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
