@@ -61,12 +61,12 @@ class Tokenizer {
                   "leave one of them out, or give a special token another name");
     }
     std::vector<bool> made(tokens_.size());
-    for (std::size_t byte = 0; byte < bytes_.size(); ++byte) {
+    for (std::size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
       const auto found = numbers.find(std::string(1, static_cast<char>(byte)));
       if (found == numbers.end()) {
         throw Error("byte " + std::to_string(byte) + " has no token", "all 256 need one, so that any text has tokens");
       }
-      bytes_[byte] = found->second;
+      byte_tokens_[byte] = found->second;
       made[static_cast<std::size_t>(found->second)] = true;
     }
     for (const TokenMerge& merge : merges) {
@@ -175,7 +175,7 @@ class Tokenizer {
     const auto count = static_cast<std::int32_t>(text.size());
     for (std::int32_t i = 0; i < count; ++i) {
       const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(i)]);
-      word.symbols.push_back({bytes_[byte], i - 1, i + 1 < count ? i + 1 : -1});
+      word.symbols.push_back({byte_tokens_[byte], i - 1, i + 1 < count ? i + 1 : -1});
     }
     const auto consider = [&](std::int32_t left) {
       if (left < 0 || word.at(left).after < 0) return;
@@ -201,7 +201,7 @@ class Tokenizer {
   }
 
   std::vector<std::string> tokens_;
-  std::array<std::int32_t, 256> bytes_{};  ///< their tokens
+  std::array<std::int32_t, 256> byte_tokens_{};
   std::vector<Merge> merges_;
   std::unordered_map<std::uint64_t, std::int32_t> ranks_;  ///< of pairs among the merges
   std::vector<std::int32_t> specials_;

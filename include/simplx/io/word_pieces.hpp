@@ -3,7 +3,7 @@
 
 /// \file simplx/io/word_pieces.hpp
 /// A text as pieces that no token reaches across: words and numbers, each with the space before it, signs, and white
-/// space. What GPT-2's regular expression takes, which comes first first:
+/// space. Of GPT-2's regular expression the first alternative that fits is taken, as far as it goes:
 ///
 ///     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///
