@@ -8,7 +8,7 @@ using namespace simplx;
 TEST_SUITE_BEGIN("io/shown");
 
 TEST_CASE("names are shown without control characters, and not longer than a line") {
-  CHECK(detail::shown("a\x1b[31m\n") == "'a?[31m?'");
+  CHECK(detail::shown("a\x1b[31m\x7f\n") == "'a?[31m?" "?'");
   CHECK(detail::shown(std::string(81, 'n')) == "'" + std::string(80, 'n') + "...'");
   CHECK(detail::shown(std::string(80, 'n')) == "'" + std::string(80, 'n') + "'");
   CHECK(detail::shown("a\xc2\x9b" "31m\xc2\x80\xc2\x9f") == "'a?31m?" "?'");  // control characters of Unicode

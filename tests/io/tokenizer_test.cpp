@@ -107,6 +107,18 @@ TEST_CASE("any bytes are encoded as the definition says, and come back") {
   }
 }
 
+TEST_CASE("pairs of a large vocabulary are told apart") {
+  std::vector<std::string> more;
+  for (int i = 256; i < 70'000; ++i) more.push_back("<" + std::to_string(i) + ">");
+  std::vector<TokenMerge> merges{{'a', 'b'}};
+  more.push_back("ab");
+  for (int i = 8; i < 17; ++i) {  // the same as {'a', 'b'} for keys in which a token has i bits
+    merges.push_back({'a', 'b' | 1 << i});
+    more.push_back("a" + more[static_cast<std::size_t>(merges.back().right - 256)]);
+  }
+  CHECK(message_of([&] { Tokenizer(bytes_and(more), merges); }) == "no error");
+}
+
 TEST_CASE("a word of a million letters takes no longer than its letters") {
   const TokenMerge merges[] = {{'a', 'a'}, {256, 256}, {257, 257}};
   const Tokenizer tokenizer(bytes_and({"aa", "aaaa", "aaaaaaaa"}), merges);
@@ -120,6 +132,7 @@ TEST_CASE("no text has the special tokens, which have names") {
   const Tokenizer tokenizer(bytes_and({"<|end|>", "ab"}), std::vector<TokenMerge>{{'a', 'b'}});
   CHECK(tokenizer.special("<|end|>") == 256);
   CHECK_FALSE(tokenizer.special("ab").has_value());
+  CHECK_FALSE(tokenizer.special("<|end").has_value());
   CHECK(tokenizer.specials().size() == 1);
   CHECK(tokenizer.encode("<|end|>") == Tokens{'<', '|', 'e', 'n', 'd', '|', '>'});
   CHECK(tokenizer.decode(Tokens{256, 257}) == "<|end|>ab");

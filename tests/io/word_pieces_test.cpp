@@ -49,7 +49,7 @@ TEST_CASE("endings of English words are pieces, if they are small and begin one"
 TEST_CASE("what is no UTF-8 is a sign, byte by byte") {
   const auto kind = [](std::string_view text) { return detail::first_character(text).kind; };
   const auto bytes = [](std::string_view text) { return detail::first_character(text).bytes; };
-  for (const std::string_view good : {"é", "漢", "𠀀"}) {
+  for (const std::string_view good : {"é", "漢", "𠀀", "\u1C89", "\U00031350"}) {  // the last of Unicode 16 and 15
     CHECK(kind(good) == CharacterKind::letter);
     CHECK(bytes(good) == good.size());
     for (std::size_t cut = 1; cut < good.size(); ++cut) {
@@ -62,6 +62,10 @@ TEST_CASE("what is no UTF-8 is a sign, byte by byte") {
                                      "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xC3(", "\xE6\xBC(", "\xF0\xA0\x80("}) {
     CHECK(kind(bad) == CharacterKind::sign);
     CHECK(bytes(bad) == 1);
+  }
+  for (const std::string_view space : {"\t", "\n", "\v", "\f", "\r", " ", "\u0085", "\u00A0", "\u1680", "\u2000",
+                                       "\u200A", "\u2028", "\u2029", "\u202F", "\u205F", "\u3000"}) {
+    CHECK(kind(space) == CharacterKind::space);
   }
   CHECK(kind("\u00BD") == CharacterKind::number);
   CHECK(kind("\x1C") == CharacterKind::sign);  // a space for Python alone
