@@ -114,8 +114,17 @@ TEST_CASE("a directory of tokens of several bytes has its tokenizer") {
   CHECK(test::message_of([&] { write_corpus(out, corpus, TokenFormat::bytes, {}, &tokenizer); })
             .find("is more than 1 bytes hold") != std::string::npos);
   CHECK(Scratch::read(out / "train.bin") == before);
+  CHECK(nlohmann::json::parse(Scratch::read(out / "meta.json"))["vocab"] == tokenizer.size());
+  for (const Tokenizer& other : {Tokenizer(), train_tokenizer(texts, {.vocab = tokenizer.size() - 1})}) {
+    save_tokenizer(out / "tokenizer.json", other);
+    CHECK(refusal(out, {.vocab = 300}).find((out / "tokenizer.json").string() + " has " + std::to_string(other.size()) +
+                                            " tokens, but the meta.json beside it says ") == 0);
+  }
   save_tokenizer(out / "tokenizer.json", Tokenizer());
-  CHECK(refusal(out, {.vocab = 300}).find("is ") != std::string::npos);
+  nlohmann::json silent = nlohmann::json::parse(Scratch::read(out / "meta.json"));
+  silent.erase("vocab");
+  scratch.write("text/tokens/meta.json", silent.dump());
+  CHECK(refusal(out, {.vocab = 300}).find("of " + (out / "train.bin").string() + " is ") != std::string::npos);
   fs::remove(out / "tokenizer.json");
   CHECK(refusal(out, {.vocab = 300}).find("cannot read " + (out / "tokenizer.json").string()) == 0);
 }

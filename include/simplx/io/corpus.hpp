@@ -49,6 +49,7 @@ inline constexpr const char* tokenizer_name = "tokenizer.json";
 struct PreparedFile {
   std::optional<TokenFormat> format;   ///< none: it says nothing
   std::string tokenizer;               ///< "bytes", or a file beside it
+  Index vocab = 0;                     ///< tokens of that; 0: it says nothing
   std::vector<Document> documents;     ///< each begins where the one before it ends
 };
 
@@ -73,6 +74,8 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
       file.format = token_format_named(format);
       if (!file.format) refuse("the format '" + format + "' is not known");
       file.tokenizer = meta.value("tokenizer", "");
+      const auto vocab = meta.find("vocab");
+      if (vocab != meta.end() && vocab->is_number_integer()) vocab->get_to(file.vocab);
       Index end = 0;
       for (const auto& document : part.at("documents")) {
         const auto& size = document.at(1);
@@ -100,7 +103,13 @@ inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab
   tokenizer.reset();
   if (known.tokenizer == "bytes") tokenizer.emplace();
   if (known.tokenizer == tokenizer_name) {
-    tokenizer = load_tokenizer(path.parent_path() / known.tokenizer);
+    const std::filesystem::path tokenizer_path = path.parent_path() / known.tokenizer;
+    tokenizer = load_tokenizer(tokenizer_path);
+    if (known.vocab != 0 && known.vocab != tokenizer->size()) {
+      throw Error(tokenizer_path.string() + " has " + std::to_string(tokenizer->size()) +
+                      " tokens, but the meta.json beside it says " + std::to_string(known.vocab),
+                  "prepare the directory again with tools/prepare");
+    }
     check_vocabulary(tokens, tokenizer->size(), path.string());
   }
   if (known.documents.empty()) known.documents.push_back({path.filename().string(), 0, tokens.size()});
