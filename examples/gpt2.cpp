@@ -18,6 +18,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <chrono>
 
 using namespace simplx;
@@ -82,12 +83,31 @@ constexpr Size models[] = {{"tiny", tiny, write<tiny>},
                            {"distilgpt2", distil, write<distil>},
                            {"gpt2", presets::gpt2, write<presets::gpt2>}};
 
+/// Refuses a config.json that has the sizes of GPT-2 and says another function; what it does not say is as in GPT-2.
+void check_function(const nlohmann::json& config, const fs::path& path) {
+  using Values = std::vector<nlohmann::json>;
+  const std::pair<const char*, Values> function[] = {{"model_type", {"gpt2"}},
+                                                     {"activation_function", {"gelu_new", "gelu_pytorch_tanh"}},
+                                                     {"layer_norm_epsilon", {1e-5}},
+                                                     {"scale_attn_weights", {true}},
+                                                     {"scale_attn_by_inverse_layer_idx", {false}},
+                                                     {"add_cross_attention", {false}},
+                                                     {"tie_word_embeddings", {true}}};
+  for (const auto& [key, values] : function) {
+    if (!config.contains(key) || std::ranges::count(values, config[key])) continue;
+    throw Error(fmt::format("{} is of another model: its {} is {}", path.string(), key,
+                            config[key].dump(-1, ' ', true).substr(0, 100)),
+                fmt::format("this program computes GPT-2, whose {} is {}", key, values[0].dump()));
+  }
+}
+
 /// The model of config.json.
 const Size& model_of(const fs::path& path) {
   const MappedFile file(path);
   const nlohmann::json config =
       parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
   if (!config.is_object()) throw Error(path.string() + " is no JSON object", "was it loaded completely?");
+  check_function(config, path);
   std::string shown, known;
   const auto number = [&](const char* key) -> Index {
     const bool there = config.contains(key) && config[key].is_number_integer();

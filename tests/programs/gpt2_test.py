@@ -148,7 +148,8 @@ def main():
     expected = decode(tokens, vocabulary)
 
     with tempfile.TemporaryDirectory() as folder:
-        config = {"vocab_size": VOCAB, "n_positions": CONTEXT, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS}
+        config = {"vocab_size": VOCAB, "n_positions": CONTEXT, "n_embd": WIDTH, "n_layer": LAYERS, "n_head": HEADS,
+                  "model_type": "gpt2", "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "n_inner": None}
         write(os.path.join(folder, "config.json"), config)
         write(os.path.join(folder, "vocab.json"), vocabulary)
         write(os.path.join(folder, "merges.txt"), "\n".join(["#version: 0.2", *map(" ".join, merges)]).encode())
@@ -173,6 +174,11 @@ def main():
 
         write(os.path.join(folder, "config.json"), config | {"n_layer": 7})
         refused("another size", "n_layer 7 n_positions 1024\n  hint: this program was compiled for tiny distilgpt2 gpt2;")
+        for key, value in {"model_type": "gpt_neo", "activation_function": "relu", "layer_norm_epsilon": 1e-6,
+                           "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True,
+                           "add_cross_attention": True, "tie_word_embeddings": False}.items():
+            write(os.path.join(folder, "config.json"), config | {key: value})
+            refused("another function", f"is of another model: its {key} is {json.dumps(value)}\n  hint: this program")
         write(os.path.join(folder, "config.json"), config)
         write(os.path.join(folder, "model.safetensors"), safetensors(weights | {"extra": ((1,), [0])}))
         refused("a tensor too many", "unexpected  'extra'")
