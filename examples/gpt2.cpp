@@ -42,6 +42,10 @@ bool show(const std::string& text) {
 template <auto const& model>
 void write(const Options& options) {
   const fs::path json = options.model / "tokenizer.json", weights = options.model / "model.safetensors";
+  if (!fs::exists(weights)) {
+    throw Error("there is no " + weights.string(),
+                "of other forms Hugging Face's transformers makes it: from_pretrained(DIR).save_pretrained(DIR)");
+  }
   const Tokenizer tokenizer = fs::exists(json)
                                   ? load_tokenizer(json)
                                   : load_tokenizer(options.model / "vocab.json", options.model / "merges.txt");

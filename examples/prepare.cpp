@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
                                "Tokens at most: learns a tokenizer of them from the text to train on; 256: bytes")
       ->check(flags::from_to<Index>(256, 1'000'000))
       ->capture_default_str();
-  app.add_option("--tokenizer", tokenizer_path, "Takes this tokenizer.json, for example GPT-2's")
+  auto* given = app.add_option("--tokenizer", tokenizer_path, "Takes this tokenizer.json, for example GPT-2's")
       ->type_name("FILE")->excludes(learn);
   app.add_option("--held-out", options.held_out_one_in,
                  "Holds out one document in so many; of few documents that part of each")
@@ -45,13 +45,13 @@ int main(int argc, char** argv) {
   app.add_option("--extension", options.extensions,
                  "Takes only such files from directories, for example .py [all text]");
   app.add_option("--window", options.window,
-                 "Tokens that one file of each part has at least; otherwise a part of each file is held out")
+                 "Bytes that one file of each part has at least; otherwise a part of each file is held out")
       ->check(flags::from_to<Index>(1, 1'000'000'000))
       ->capture_default_str();
   return flags::run(app, argc, argv, [&] {
     options.except = out;
     std::optional<Tokenizer> tokenizer;
-    if (!tokenizer_path.empty()) tokenizer = load_tokenizer(tokenizer_path);
+    if (given->count() > 0) tokenizer = load_tokenizer(tokenizer_path);
     const Corpus corpus = read_text(paths, options);
     if (vocab > 256) {
       std::vector<std::string_view> texts;

@@ -160,6 +160,7 @@ TEST_CASE("names of a file may have a prefix that the model's do not have") {
   const CheckpointDifferences found = load({.unexpected = {"head"}, .prefix = "all."});
   CHECK(found.unexpected == std::vector<std::string>{"head"});
   CHECK(found.missing.empty());
+  CHECK(found.prefix == "all.");
   CHECK(std::ranges::equal(to.parameter("up.weight"), from.parameter("all.up.weight")));
   CHECK(load({.missing = {"up.*"}, .unexpected = {"*"}, .prefix = "al."}).missing ==
         std::vector<std::string>{"up.weight"});

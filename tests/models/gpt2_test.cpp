@@ -5,6 +5,9 @@
 
 #include <simplx/core/counts.hpp>
 
+#include <set>
+#include <string>
+
 using namespace simplx;
 
 namespace {
@@ -36,6 +39,19 @@ TEST_CASE("the last matrices of branches begin smaller, by the root of the numbe
   CHECK(deviation("h.1.mlp.c_fc.weight") / 0.02 == doctest::Approx(1).epsilon(0.02));
   CHECK(deviation("h.1.mlp.c_proj.weight") / 0.02 == doctest::Approx(1 / std::sqrt(6)).epsilon(0.02));
   CHECK(deviation("h.2.attn.c_proj.weight") / 0.02 == doctest::Approx(1 / std::sqrt(6)).epsilon(0.02));
+}
+
+TEST_CASE("dropout is where Hugging Face's has it: of the embedding, of weights, and of branches") {
+  Evaluation<small, Cpu<double>> run(tokens{16}, /*seed*/ 1);
+  std::set<std::string> rates;
+  for (const TensorInfo& constant : run.tensors().constants) {
+    if (!constant.name.ends_with("dropout.rate")) continue;
+    rates.insert(constant.name);
+    CHECK(run.constant(constant.name)[0] == 0.1);
+  }
+  CHECK(rates == std::set<std::string>{"embedding_dropout.rate", "h.0.attn.dropout.rate", "h.1.attn.dropout.rate",
+                                       "h.0.attn.resid_dropout.rate", "h.1.attn.resid_dropout.rate",
+                                       "h.0.mlp.resid_dropout.rate", "h.1.mlp.resid_dropout.rate"});
 }
 
 TEST_SUITE_END();

@@ -174,6 +174,8 @@ def main():
 
         write(os.path.join(folder, "config.json"), config | {"n_layer": 7})
         refused("another size", "n_layer 7 n_positions 1024\n  hint: this program was compiled for tiny distilgpt2 gpt2;")
+        write(os.path.join(folder, "config.json"), config | {"activation_function": "gelu_pytorch_tanh"})
+        check(run(folder, "--tokens", 1).returncode == 0, "the activation may have its other name")
         for key, value in {"model_type": "gpt_neo", "activation_function": "relu", "layer_norm_epsilon": 1e-6,
                            "scale_attn_weights": False, "scale_attn_by_inverse_layer_idx": True,
                            "add_cross_attention": True, "tie_word_embeddings": False}.items():
@@ -184,6 +186,8 @@ def main():
         refused("a tensor too many", "unexpected  'extra'")
         os.remove(os.path.join(folder, "merges.txt"))
         refused("a missing file", "cannot read ")
+        os.remove(os.path.join(folder, "model.safetensors"))
+        refused("weights in another form", "there is no " + os.path.join(folder, "model.safetensors") + "\n  hint: of")
 
     print(f"{len(failures)} failures")
     sys.exit(1 if failures else 0)

@@ -131,6 +131,7 @@ def main():
         refused("a directory without text", hollow, says="error: no text found in " + hollow)
         refused("text with nothing to hold out", tiny, says="of 4 tokens none are left to hold out")
         refused("a tokenizer and a vocabulary", "--vocab", 300, "--tokenizer", tiny, tiny, says="--vocab excludes --tokenizer")
+        refused("a tokenizer without a name", "--tokenizer", "", tiny, says="cannot read ")
         refused("text as a tokenizer", "--tokenizer", tiny, tiny, says=f"cannot use the tokenizer {tiny}: it is no JSON object")
         refused("tokens that are no bytes as bytes", "--vocab", 500, "--format", "bytes", HERE, says="is more than 1 bytes hold")
         refused("a missing path", hollow + "/nothing", says="no such file or directory")
