@@ -49,6 +49,11 @@ void write(const Options& options) {
   const Tokenizer tokenizer = fs::exists(json)
                                   ? load_tokenizer(json)
                                   : load_tokenizer(options.model / "vocab.json", options.model / "merges.txt");
+  if (tokenizer.size() < model.vocab) {
+    throw Error(fmt::format("the tokenizer in {} has {} tokens, and the model {}", options.model.string(),
+                            tokenizer.size(), model.vocab),
+                "take that of the model");
+  }
   Inference<logits_of<model>> net;
   const bool has_prefix = SafetensorsFile::read(weights).find("transformer.wte.weight");
   // Masks, which are no parameters, and the head, which is the embedding.
@@ -107,9 +112,7 @@ void check_function(const nlohmann::json& config, const fs::path& path) {
 
 /// The model of config.json.
 const Size& model_of(const fs::path& path) {
-  const MappedFile file(path);
-  const nlohmann::json config =
-      parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  const nlohmann::json config = parse_json(MappedFile(path).text());
   if (!config.is_object()) throw Error(path.string() + " is no JSON object", "was it loaded completely?");
   check_function(config, path);
   std::string shown, known;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: dfeed873f136d00e
+// sha256 of the headers: e80823c8dcbbcb83
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7826,15 +7826,15 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Elements of a (rows, cols) matrix, or of its transpose, in panels, of vectors of any width, or in pieces; one column
-/// is never packed.
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
+constexpr Index packed_matrix(Index rows, Index cols) {
+  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
+  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
+  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
+}
+/// Elements of a (rows, cols) matrix, or of its transpose, so packed.
 constexpr Index packed_room(Index rows, Index cols) {
-  const auto room = [](Index K, Index N) {
-    const Index panels = N == 1 ? K : K * round_up(N, alignment);
-    const bool in_pieces = floats_in_pieces && fits_pieces(K, N);
-    return round_up(in_pieces ? words_in_pieces(K * N) + alignment : panels, alignment);
-  };
-  return std::max(room(rows, cols), room(cols, rows));
+  return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -20327,83 +20327,6 @@ inline constexpr Encoder bert_pre_ln = crammed_bert(simplx::bert_pre_ln),
 
 }  // namespace simplx
 
-// ---- simplx/models/gpt2.hpp
-
-/// \file simplx/models/gpt2.hpp
-/// GPT-2 with the names and shapes of Hugging Face's checkpoints, which load as they are:
-///
-///     x = E[token] + P[position];   x = block(x), L times;   logits = LayerNorm(x) E^T
-///     block:   x = x + Attention(LayerNorm(x));   x = x + MLP(LayerNorm(x))
-///
-///     Inference<logits_of<presets::gpt2>> net;
-///     load_body("gpt2/model.safetensors", net, gpt2_checkpoint);  // io/checkpoint.hpp
-///
-/// Queries, keys and values are one product, c_attn, all matrices have biases, and the GELU is that by tanh.
-///
-/// Source  Radford et al. 2019, Sec. 2.3, and openai/gpt-2, src/model.py
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Sizes of GPT-2. Dropout is of the embedding, of each branch, and of attention's weights.
-struct Gpt2 {
-  Index vocab = 50257, width = 768;
-  int heads = 12, layers = 12;
-  Index context = 1024;
-  double dropout = 0.1;  ///< in training
-
-  constexpr Expr logits() const {
-    auto table = weight("wte.weight", vocab, width);
-    auto x = embedding(table, indices("tokens", Axis::tokens)) + positions(weight("wpe.weight", context, width));
-    x = stack("h", layers, Block{*this}, named("embedding_dropout", Dropout{dropout})(x));
-    return named("ln_f", Norm{})(x) * transpose(table);
-  }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-
-  struct Norm {
-    constexpr Expr operator()(Expr x) const {
-      const Index d = simplx::width(x);
-      return layer_norm(x, vector("weight", d, ones), vector("bias", d, zeros), hyper("epsilon", 1e-5));
-    }
-  };
-  struct Attention {
-    const Gpt2& model;
-    constexpr Expr operator()(Expr x) const {
-      const Index d = model.width;
-      auto qkv = named("c_attn", Linear{.out = 3 * d, .bias = true})(x);
-      auto query = slice_columns(qkv, 0, d), key = slice_columns(qkv, d, d), value = slice_columns(qkv, 2 * d, d);
-      return model.projected(softmax_attention(query, key, value, {.count = model.heads, .dropout = model.dropout}));
-    }
-  };
-  struct Mlp {
-    const Gpt2& model;
-    constexpr Expr operator()(Expr x) const {
-      return model.projected(gelu_tanh(named("c_fc", Linear{.out = 4 * model.width, .bias = true})(x)));
-    }
-  };
-  struct Block {
-    const Gpt2& model;
-    constexpr Expr operator()(Expr x) const {
-      x += named("attn", Attention{model})(named("ln_1", Norm{})(x));
-      x += named("mlp", Mlp{model})(named("ln_2", Norm{})(x));
-      return x;
-    }
-  };
-
- private:
-  /// The last matrix of a branch; there are two branches a layer.
-  constexpr Expr projected(Expr x) const {
-    const Linear last{.out = width, .bias = true, .init = normal(0.02 * detail::inverse_root(2.0 * layers))};
-    return named("resid_dropout", Dropout{dropout})(named("c_proj", last)(x));
-  }
-};
-
-namespace presets {
-inline constexpr Gpt2 gpt2{}, gpt2_medium{.width = 1024, .heads = 16, .layers = 24},
-    gpt2_large{.width = 1280, .heads = 20, .layers = 36}, gpt2_xl{.width = 1600, .heads = 25, .layers = 48};
-}  // namespace presets
-
-}  // namespace simplx
-
 // ---- simplx/models/gpt3.hpp
 
 /// \file simplx/models/gpt3.hpp
@@ -22691,7 +22614,8 @@ void tie_projections(const std::vector<TensorInfo>& constants, Ties ties, S* buf
 // ---- simplx/simplx.hpp
 
 /// \file simplx/simplx.hpp
-/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda) are included one by one.
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda, and models/gpt2.hpp, which is
+/// there for files) are included one by one.
 
 #define SIMPLX_VERSION_MAJOR 0
 #define SIMPLX_VERSION_MINOR 1

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/simplx.hpp
-/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda) are included one by one.
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda, and models/gpt2.hpp, which is
+/// there for files) are included one by one.
 
 #define SIMPLX_VERSION_MAJOR 0
 #define SIMPLX_VERSION_MINOR 1
@@ -36,7 +37,6 @@
 #include <simplx/models/crammed_bert.hpp>
 #include <simplx/models/decoder.hpp>
 #include <simplx/models/encoder.hpp>
-#include <simplx/models/gpt2.hpp>
 #include <simplx/models/gpt3.hpp>
 #include <simplx/models/languini.hpp>
 #include <simplx/models/model_of.hpp>

@@ -6,22 +6,22 @@
 #include <set>
 
 using namespace simplx;
-using detail::printed, detail::unprinted;
+using detail::as_characters, detail::as_bytes;
 
 TEST_SUITE_BEGIN("io/byte_characters");
 
 TEST_CASE("every byte has a character of its own, which is the byte where that is printed") {
   std::set<std::string> characters;
   for (int byte = 0; byte < 256; ++byte) {
-    const std::string bytes(1, static_cast<char>(byte)), character = printed(bytes);
+    const std::string bytes(1, static_cast<char>(byte)), character = as_characters(bytes);
     characters.insert(character);
-    CHECK(unprinted(character) == bytes);
+    CHECK(as_bytes(character) == bytes);
     if (byte > 0x20 && byte < 0x7F) CHECK(character == bytes);
   }
   CHECK(characters.size() == 256);
-  CHECK(printed(" the\n") == "ĠtheĊ");
-  CHECK(printed("é\xAD\xFF") == "Ã©Ń\u00FF");
-  CHECK(unprinted("ĠtheĊ") == " the\n");
+  CHECK(as_characters(" the\n") == "ĠtheĊ");
+  CHECK(as_characters("é\xAD\xFF") == "Ã©Ń\u00FF");
+  CHECK(as_bytes("ĠtheĊ") == " the\n");
 }
 
 TEST_CASE("bytes in the order of their characters") {
@@ -41,10 +41,10 @@ TEST_CASE("bytes in the order of their characters") {
 TEST_CASE("other characters stand for no bytes") {
   for (const char* text : {"a b", "\n", "漢", "\u0144", "\u01FF", "\u0200", "\xC4", "Ġ\xC4", "\xC4""a", "\xFF", "\xC0\xA1"}) {
     CAPTURE(text);
-    CHECK_FALSE(unprinted(text).has_value());
+    CHECK_FALSE(as_bytes(text).has_value());
   }
-  CHECK(unprinted("") == "");
-  CHECK(unprinted("\u0143") == "\xAD");  // the last of them
+  CHECK(as_bytes("") == "");
+  CHECK(as_bytes("\u0143") == "\xAD");  // the last of them
 }
 
 TEST_SUITE_END();

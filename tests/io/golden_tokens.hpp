@@ -26,8 +26,7 @@ inline std::filesystem::path golden_tokenizer() {
 }
 
 inline GoldenTokens golden_tokens() {
-  const simplx::MappedFile file(std::filesystem::path(SIMPLX_GOLDEN_DIR) / "tokens.json");
-  const auto json = simplx::parse_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  const auto json = simplx::parse_json(simplx::MappedFile(golden_tokenizer().replace_filename("tokens.json")).text());
   REQUIRE(json.is_object());
   GoldenTokens golden;
   json.at("learnt").get_to(golden.learnt), json.at("unseen").get_to(golden.unseen);

@@ -145,7 +145,7 @@ TEST_CASE("what would give other tokens, or is damaged, is refused with path and
   CHECK(refusal([](Json j) { j["added_tokens"][0]["id"] = 3; }).find("'<|endoftext|>' is both token ") == 0);
   CHECK(refusal([](Json j) { j["model"]["vocab"]["new"] = 5000; }).find("its ") == 0);
   CHECK(refusal([](Json j) { j["model"]["vocab"]["new"] = 5; }).find("its ") == 0);
-  for (const nlohmann::json& number : {nlohmann::json(-1), nlohmann::json("7"), nlohmann::json(1.5), nlohmann::json(1u << 30)}) {
+  for (const nlohmann::json& number : nlohmann::json{-1, "7", 1.5, 1u << 30}) {
     CHECK(refusal([&](Json j) { j["model"]["vocab"]["new"] = number; })
               .find("the number of 'new' is " + number.dump()) == 0);
   }

@@ -121,7 +121,8 @@ TEST_CASE("rare pairs are no tokens; the order of texts, and where they are cut 
 TEST_CASE("what cannot be learnt is refused") {
   const std::string_view texts[] = {"end end end"};
   CHECK(message_of([&] { train_tokenizer(texts, {.vocab = 256}); })
-            .find("a vocabulary of 256 has no room for 256 bytes and 1 special tokens\n  hint: give at least 257") == 0);
+            .find("a vocabulary of 256 has no room for 256 bytes and 1 special tokens\n  hint: give at least 257") ==
+        0);
   CHECK(train_tokenizer(texts, {.vocab = 256, .specials = {}}).size() == 256);
   CHECK(message_of([&] { train_tokenizer(texts, {.specials = {"end"}}); }).find("are both 'end'") != std::string::npos);
 }

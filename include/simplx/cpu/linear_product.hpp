@@ -20,15 +20,15 @@
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Elements of a (rows, cols) matrix, or of its transpose, in panels, of vectors of any width, or in pieces; one column
-/// is never packed.
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
+constexpr Index packed_matrix(Index rows, Index cols) {
+  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
+  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
+  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
+}
+/// Elements of a (rows, cols) matrix, or of its transpose, so packed.
 constexpr Index packed_room(Index rows, Index cols) {
-  const auto room = [](Index K, Index N) {
-    const Index panels = N == 1 ? K : K * round_up(N, alignment);
-    const bool in_pieces = floats_in_pieces && fits_pieces(K, N);
-    return round_up(in_pieces ? words_in_pieces(K * N) + alignment : panels, alignment);
-  };
-  return std::max(room(rows, cols), room(cols, rows));
+  return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.

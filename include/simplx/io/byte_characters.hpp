@@ -38,7 +38,7 @@ inline constexpr std::array<std::uint8_t, 256> bytes_by_character = [] {
 }();
 
 /// Bytes as their characters, in UTF-8.
-inline std::string printed(std::string_view bytes) {
+inline std::string as_characters(std::string_view bytes) {
   std::string text;
   for (const char byte : bytes) {
     const char32_t c = byte_characters[static_cast<std::uint8_t>(byte)];
@@ -49,7 +49,7 @@ inline std::string printed(std::string_view bytes) {
 }
 
 /// The bytes of such characters; none if there are others in the text.
-inline std::optional<std::string> unprinted(std::string_view text) {
+inline std::optional<std::string> as_bytes(std::string_view text) {
   static constexpr auto bytes = [] {
     std::array<std::int16_t, 0x200> of{};
     of.fill(-1);

@@ -133,7 +133,7 @@ void save_checkpoint(const std::filesystem::path& path, Net& net, const Metadata
 struct CheckpointDifferences {
   std::vector<std::string> missing = {};     ///< tensors of the model that are not in the file: a new head
   std::vector<std::string> unexpected = {};  ///< tensors of the file that are not in the model: the head it had
-  std::string prefix = {};  ///< of the file's names of what is in the model: "transformer."
+  std::string prefix = {};  ///< no pattern: of the file's names of what is in the model, "transformer."
 };
 
 namespace detail {
@@ -247,7 +247,9 @@ Metadata load_checkpoint(const std::filesystem::path& path, Net& net) {
 }
 
 /// load_checkpoint from a checkpoint that has another head, or none: what is `expected` to be missing keeps the values
-/// that it has in the buffer, what is expected beside is not read. Returns the names of both.
+/// that it has in the buffer, what is expected beside is not read. Returns the names of both. With a prefix a tensor of
+/// the model is that of the file with the prefix before its name; names of `missing` are the model's, of `unexpected`
+/// the file's.
 ///
 ///     Trainer<classifier> trainer{...};  // draws the head
 ///     const auto found = load_body("bert.safetensors", trainer, {.missing = head_parameters()});

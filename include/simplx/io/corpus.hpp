@@ -62,9 +62,7 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
   PreparedFile file;
   std::error_code ignored;
   if (!std::filesystem::exists(meta_path, ignored)) return file;
-  const MappedFile bytes(meta_path);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-  const auto meta = parse_json(text);
+  const auto meta = parse_json(MappedFile(meta_path).text());
   if (meta.is_discarded()) refuse("it is not JSON");
   try {
     for (const auto& part : meta.at("files")) {

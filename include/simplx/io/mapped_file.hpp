@@ -54,6 +54,7 @@ class MappedFile {
   }
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(bytes_), size_}; }
+  std::string_view text() const { return {static_cast<const char*>(bytes_), size_}; }
 
  private:
   [[noreturn]] void fail(const std::filesystem::path& path, int file, const std::string& reason) {

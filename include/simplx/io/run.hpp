@@ -198,8 +198,7 @@ class RunDirectory {
     if (type == std::filesystem::file_type::not_found) return;
     if (type != std::filesystem::file_type::directory) {
       const MappedFile content(file);  // which tells why it cannot be read
-      const std::span<const std::byte> bytes = content.bytes();
-      record_ = parse_json<RunRecord>({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      record_ = parse_json<RunRecord>(content.text());
     }
     if (record_.is_object()) return;
     throw Error(file.string() + " is no JSON object", "move the directory away, or choose another");

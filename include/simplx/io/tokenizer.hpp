@@ -23,6 +23,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <queue>
 #include <span>
@@ -93,6 +94,7 @@ class Tokenizer {
 
   /// The tokens of a text. None of them is special: "<|endoftext|>" in a text are signs and letters.
   ///
+  /// Errors  throws Error for a word of 2 GiB
   /// Cost    n log n for a word of n bytes
   std::vector<std::int32_t> encode(std::string_view text) const {
     std::vector<std::int32_t> tokens;
@@ -171,6 +173,9 @@ class Tokenizer {
   }
 
   void encode_word(std::string_view text, Word& word, std::vector<std::int32_t>& tokens) const {
+    if (text.size() > std::numeric_limits<std::int32_t>::max()) {
+      throw Error("a word of " + std::to_string(text.size()) + " bytes", "is it text? words end at spaces");
+    }
     word.symbols.clear();
     const auto count = static_cast<std::int32_t>(text.size());
     for (std::int32_t i = 0; i < count; ++i) {

@@ -83,7 +83,7 @@ class TokenizerFile {
         refuse("its " + std::to_string(tokens.size()) + " tokens are not numbered from 0, each once",
                "is part of the vocabulary missing?");
       }
-      tokens[token.number] = token.is_name ? name : unprinted(name).value_or(name);
+      tokens[token.number] = token.is_name ? name : as_bytes(name).value_or(name);
     }
     try {
       return {std::move(tokens), merges_};
@@ -156,10 +156,6 @@ inline Tokenizer tokenizer_of(std::string_view text, const std::filesystem::path
   return file.finish();
 }
 
-inline std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 }  // namespace detail
 
 /// Reads a tokenizer.json. What it would add to the tokens of a text, such as a beginning, an end and padding, or cut
@@ -168,8 +164,7 @@ inline std::string_view text_of(const MappedFile& file) {
 /// Errors  throws Error with the path for what is no such file, and for what is not byte-pair encoding of bytes with
 ///         the words of GPT-2: other models, other ways to cut or to change texts, added tokens that are not special
 inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
-  const MappedFile file(path);
-  return detail::tokenizer_of(detail::text_of(file), path);
+  return detail::tokenizer_of(MappedFile(path).text(), path);
 }
 
 /// Reads the two files of GPT-2. A token that no merge makes, such as "<|endoftext|>", is special.
@@ -178,9 +173,9 @@ inline Tokenizer load_tokenizer(const std::filesystem::path& path) {
 inline Tokenizer load_tokenizer(const std::filesystem::path& vocabulary, const std::filesystem::path& merges) {
   detail::TokenizerFile file(vocabulary);
   const MappedFile mapped_vocabulary(vocabulary), mapped_merges(merges);
-  const nlohmann::json json = file.json(detail::text_of(mapped_vocabulary));
+  const nlohmann::json json = file.json(mapped_vocabulary.text());
   for (const auto& [name, number] : json.items()) file.add_token(name, number);
-  std::string_view text = detail::text_of(mapped_merges);
+  std::string_view text = mapped_merges.text();
   for (bool first = true; !text.empty(); first = false) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
@@ -197,7 +192,7 @@ inline void save_tokenizer(AtomicFile& file, const Tokenizer& tokenizer) {
   using Json = nlohmann::ordered_json;
   std::vector<std::string> names;  // of all tokens in the file
   for (std::int32_t token = 0; token < tokenizer.size(); ++token) {
-    names.push_back(detail::printed(tokenizer.bytes(token)));
+    names.push_back(detail::as_characters(tokenizer.bytes(token)));
   }
   Json added = Json::array(), vocabulary = Json::object(), merges = Json::array();
   for (const std::int32_t token : tokenizer.specials()) {

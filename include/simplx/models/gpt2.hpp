@@ -10,7 +10,8 @@
 ///     Inference<logits_of<presets::gpt2>> net;
 ///     load_body("gpt2/model.safetensors", net, gpt2_checkpoint);  // io/checkpoint.hpp
 ///
-/// Queries, keys and values are one product, c_attn, all matrices have biases, and the GELU is that by tanh.
+/// Queries, keys and values are one product, c_attn, all matrices have biases, and the GELU is that by tanh. The header
+/// is included by name: simplx/simplx.hpp leaves it out.
 ///
 /// Source  Radford et al. 2019, Sec. 2.3, and openai/gpt-2, src/model.py
 

@@ -101,7 +101,7 @@ class RunLog {
     const bool there = std::filesystem::status(path_, error).type() != std::filesystem::file_type::not_found;
     if (last_step == 0 || !there) return kept;
     const MappedFile file(path_);  // which tells a file that cannot be read from an empty one
-    std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    std::string_view rest = file.text();
     long damaged = 0;
     for (long number = 1; !rest.empty(); ++number) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
