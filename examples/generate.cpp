@@ -5,8 +5,8 @@
 //     generate --run runs/first --prompt "def " --tokens 400 --temperature 0.8 --top-k 40 --top-p 0.95 --seed 1
 //     generate --run runs/first --device cuda --precision bfloat16
 
-#include "flags.hpp"
 #include "generate/writer.hpp"
+#include "sampling_flags.hpp"
 #include "token_text.hpp"
 
 #include <simplx/io/checkpoint.hpp>
@@ -176,19 +176,7 @@ int main(int argc, char** argv) {
                  "How many tokens are added, or fewer where the text ends; they are bytes unless the run has a tokenizer")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
-  app.add_option("--temperature", options.sampling.temperature,
-                 "0 takes the most probable token, 1 draws as the model says")
-      ->check(flags::from_to(0.0, 1e30))
-      ->capture_default_str();
-  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable tokens; 0: from all")
-      ->check(flags::from_to(0, 1000000000))
-      ->capture_default_str();
-  app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest tokens of this probability together")
-      ->check(flags::from_to(1e-12, 1.0))
-      ->capture_default_str();
-  app.add_option("--seed", options.sampling.seed, "Of the draws")
-      ->check(flags::seed())
-      ->capture_default_str();
+  flags::add_sampling(app, options.sampling);
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each token");
   flags::DeviceFlags device(app, "Where to evaluate");
   return flags::run(app, argc, argv, [&] {

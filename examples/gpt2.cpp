@@ -7,11 +7,11 @@
 ///
 /// It was compiled for the sizes in `models` below; another one is a line there.
 
-#include "flags.hpp"
+#include "sampling_flags.hpp"
+#include "token_text.hpp"
 
 #include <simplx/generate/generate.hpp>
 #include <simplx/generate/stream.hpp>
-#include <simplx/generate/utf8.hpp>
 #include <simplx/io/checkpoint.hpp>
 #include <simplx/io/tokenizer_file.hpp>
 #include <simplx/models/gpt2.hpp>
@@ -63,11 +63,7 @@ void write(const Options& options) {
   Stream<logits_of<model>> stream(net);
   Sampler draw(options.sampling);
   Utf8 text;
-  const auto put = [&](std::int32_t token) {
-    std::string shown;
-    for (const char byte : tokenizer.bytes(token)) shown += text.put(static_cast<std::uint8_t>(byte));
-    return show(shown);
-  };
+  const auto put = [&](std::int32_t token) { return show(token_text::shown(token, tokenizer, text)); };
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
   const std::optional<std::int32_t> end = tokenizer.special("<|endoftext|>");
   for (const std::int32_t token : prompt) put(token);
@@ -145,14 +141,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "How many tokens are added; fewer where the text ends")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
-  app.add_option("--temperature", options.sampling.temperature,
-                 "0 takes the most probable token, 1 draws as the model says")
-      ->check(flags::from_to(0.0, 1e30))
-      ->capture_default_str();
-  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable tokens; 0: from all")
-      ->check(flags::from_to(0, 1000000000))
-      ->capture_default_str();
-  app.add_option("--seed", options.sampling.seed, "Of the draws")->check(flags::seed())->capture_default_str();
+  flags::add_sampling(app, options.sampling);
   return flags::run(app, argc, argv, [&] {
     model_of(options.model / "config.json").write(options);
     return 0;

@@ -31,13 +31,15 @@ int main(int argc, char** argv) {
   app.add_option("--out", out, "Directory for train.bin, val.bin and meta.json")->type_name("DIR")->required();
   app.add_option("--format", format,
                  "llmc: header and 16 bits a token; llmc-llama3: 32 bits; nanogpt: 16 bits a token; bytes: the bytes")
-      ->check(CLI::IsMember({"llmc", "llmc-llama3", "nanogpt", "bytes"}))->capture_default_str();
+      ->check(CLI::IsMember({"llmc", "llmc-llama3", "nanogpt", "bytes"}))
+      ->capture_default_str();
   auto* learn = app.add_option("--vocab", vocab,
                                "Tokens at most: learns a tokenizer of them from the text to train on; 256: bytes")
       ->check(flags::from_to<Index>(256, 1'000'000))
       ->capture_default_str();
   auto* given = app.add_option("--tokenizer", tokenizer_path, "Takes this tokenizer.json, for example GPT-2's")
-      ->type_name("FILE")->excludes(learn);
+                    ->type_name("FILE")
+                    ->excludes(learn);
   app.add_option("--held-out", options.held_out_one_in,
                  "Holds out one document in so many; of few documents that part of each")
       ->check(flags::from_to(2, 1'000'000))
