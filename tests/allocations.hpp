@@ -4,12 +4,14 @@
 /// How often memory was asked for, and what happens without: tests/main.cpp replaces the global new.
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
 
 namespace test {
 
 extern std::atomic<bool> counting_allocations;
 extern std::atomic<long> allocations;
+extern std::atomic<std::size_t> allocated_bytes;
 extern std::atomic<long> without;  ///< the allocation, counted from 0, that finds no memory; -1: none
 
 /// Allocations of all threads while f runs.
@@ -20,6 +22,14 @@ long allocations_of(F f) {
   f();
   counting_allocations = false;
   return allocations;
+}
+
+/// Bytes that all threads ask for while f runs.
+template <class F>
+std::size_t bytes_of(F f) {
+  allocated_bytes = 0;
+  allocations_of(f);
+  return allocated_bytes;
 }
 
 /// Runs f once for each of its allocations, which finds no memory, and check() after each time; then f itself. Returns

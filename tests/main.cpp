@@ -15,12 +15,16 @@
 namespace test {
 std::atomic<bool> counting_allocations{false};
 std::atomic<long> allocations{0};
+std::atomic<std::size_t> allocated_bytes{0};
 std::atomic<long> without{-1};
 }  // namespace test
 
 namespace {
 void* allocate(std::size_t size, std::size_t alignment) {
-  if (test::counting_allocations && test::allocations++ == test::without) throw std::bad_alloc();
+  if (test::counting_allocations) {
+    if (test::allocations++ == test::without) throw std::bad_alloc();
+    test::allocated_bytes += size;
+  }
   void* memory = alignment > alignof(std::max_align_t)
                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
                      : std::malloc(size);

@@ -52,6 +52,14 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
 }
 
+TEST_CASE("it has room for its weights and for matrices packed for forward, none for those of backward") {
+  static constexpr Decoder wide{.block = pre_ln, .width = 128, .layers = 2};
+  const auto weights = static_cast<double>(parameters<wide> * Index{sizeof(float)});
+  const auto bytes = static_cast<double>(test::bytes_of([] { Inference<logits_of<wide>> net; }));
+  CHECK(bytes > 1.9 * weights);
+  CHECK(bytes < 2.3 * weights);
+}
+
 TEST_CASE("where memory is short for a batch, smaller ones are evaluated as before") {
   Inference<logits_of<model>> net({.seed = 5, .threads = 2});
   const auto few = test::some_tokens(3, 16);
