@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 using namespace simplx;
 namespace fs = std::filesystem;
@@ -31,6 +32,8 @@ struct Options {
   std::string prompt = "The transformer";
   long tokens = 60;
   Sampling sampling{.temperature = 0.8, .top_k = 40, .seed = 1};
+  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  bool bfloat16 = false;
 };
 
 inline constexpr Gpt2 distil{.layers = 6}, tiny{.width = 8, .heads = 2, .layers = 2};  // tiny: of programs' tests
@@ -39,7 +42,7 @@ bool show(const std::string& text) {
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
 }
 
-template <auto const& model>
+template <auto const& model, Path path>
 void write(const Options& options) {
   const fs::path json = options.model / "tokenizer.json", weights = options.model / "model.safetensors";
   if (!fs::exists(weights)) {
@@ -54,13 +57,13 @@ void write(const Options& options) {
                             tokenizer.size(), model.vocab),
                 "take that of the model");
   }
-  Inference<logits_of<model>> net;
+  Inference<logits_of<model>, Cpu<float, path>> net;
   const bool has_prefix = SafetensorsFile::read(weights).find("transformer.wte.weight");
   // Masks, which are no parameters, and the head, which is the embedding.
   load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},
                            .prefix = has_prefix ? "transformer." : ""});
 
-  Stream<logits_of<model>> stream(net);
+  Stream<logits_of<model>, Cpu<float, path>> stream(net, {.threads = options.threads});
   Sampler draw(options.sampling);
   Utf8 text;
   const auto put = [&](std::int32_t token) { return show(token_text::shown(token, tokenizer, text)); };
@@ -83,10 +86,13 @@ struct Size {
   const char* name;
   const Gpt2& model;
   void (*write)(const Options&);
+  void (*write_rounded)(const Options&);
 };
-constexpr Size models[] = {{"tiny", tiny, write<tiny>},
-                           {"distilgpt2", distil, write<distil>},
-                           {"gpt2", presets::gpt2, write<presets::gpt2>}};
+template <auto const& model>
+constexpr Size size_of(const char* name) {
+  return {name, model, write<model, Path::fast>, write<model, Path::bfloat16>};
+}
+constexpr Size models[] = {size_of<tiny>("tiny"), size_of<distil>("distilgpt2"), size_of<presets::gpt2>("gpt2")};
 
 /// Refuses a config.json that has the sizes of GPT-2 and says another function; what it does not say is as in GPT-2.
 void check_function(const nlohmann::json& config, const fs::path& path) {
@@ -142,8 +148,13 @@ int main(int argc, char** argv) {
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
   flags::add_sampling(app, options.sampling);
+  app.add_option("--threads", options.threads, "The text does not depend on them")
+      ->check(flags::from_to(1, 1024))
+      ->capture_default_str();
+  app.add_flag("--bfloat16", options.bfloat16, "Round the operands of products: faster where the CPU multiplies such");
   return flags::run(app, argc, argv, [&] {
-    model_of(options.model / "config.json").write(options);
+    const Size& size = model_of(options.model / "config.json");
+    (options.bfloat16 ? size.write_rounded : size.write)(options);
     return 0;
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e80823c8dcbbcb83
+// sha256 of the headers: c116e53de204ca25
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -745,6 +745,16 @@ constexpr void each_node(Node* root, Visit visit) {
 
 /// What frozen(...) does to a node.
 constexpr void freeze(Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }
+
+/// No gradient flows through frozen layers of what none is wanted of, and nothing of them is kept for a backward.
+constexpr void stop_at_frozen_layers(Node* root) {
+  each_node(root, [](Node* node) {
+    const bool trains = (node->kind == Kind::parameter || node->block) && !node->frozen;
+    node->depends = trains || (node->kind == Kind::input && node->wanted);
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) node->depends |= node->arguments[i]->depends;
+    node->stops |= node->block && !node->depends;
+  });
+}
 
 /// Frees all that is connected to the node: what it uses, what uses it, and so on.
 constexpr void release(Node* seed) {
@@ -3007,11 +3017,12 @@ constexpr StackSettings stack_settings(Attributes stack) {
 constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
 constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
 
-/// The carry of a stack's block: the value that goes from layer to layer.
-constexpr Node* new_carry(Shape shape, Where where) {
-  Node* carry = leaf(Kind::input, shape, where);
+/// The carry of a stack's block: the value that goes from layer to layer, its gradient back, unless it stops there.
+constexpr Node* new_carry(const Node* stack) {
+  Node* carry = leaf(Kind::input, stack->shape, stack->where);
   carry->name = "carry";
-  carry->wanted = carry->carry = true;
+  carry->carry = true;
+  carry->wanted = !stack->stops;
   return carry;
 }
 
@@ -3030,7 +3041,7 @@ struct LayerNodes {
 };
 
 constexpr LayerNodes make_layer(const Node* stack, int layer) {
-  Node* carry = new_carry(stack->shape, stack->where);
+  Node* carry = new_carry(stack);
   Node* root = new_node();
   root->kind = Kind::outputs;
   Node* value = stack->block->make(stack->block, layer, carry);
@@ -3113,7 +3124,7 @@ constexpr BlockFault fault_of_block(Node* stack) {
   Node* values[2];
   Node* hub = new_node();
   for (Node*& value : values) {
-    Node* carry = new_carry(stack->shape, stack->where);
+    Node* carry = new_carry(stack);
     value = stack->block->make(stack->block, 0, carry);
     use(hub, carry), use(hub, value);
   }
@@ -3425,6 +3436,9 @@ struct Randomness {
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
+namespace cpu {
+class Team;  // cpu/threads.hpp
+}
 namespace detail {
 class Turn;  // core/turn.hpp
 }
@@ -3439,6 +3453,7 @@ struct Context {
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
   detail::Turn* turn = nullptr;  ///< among the threads that share these gradients; null: alone
+  cpu::Team* team = nullptr;     ///< that shares out products and attention where no backward follows; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it
@@ -3648,6 +3663,7 @@ inline constexpr int max_group = 64;
 template <int capacity>
 struct Fusion {
   bool wanted[capacity]{};       ///< a gradient flows through this node
+  bool has_backward = false;     ///< through one that is computed
   int group[capacity]{};         ///< of a map or reduction: the root of its group; otherwise -1
   int epilogue_of[capacity]{};   ///< of a group's root: the product it finishes, or -1
   int finished_by[capacity]{};   ///< of a product: the root of its epilogue, or -1
@@ -3678,7 +3694,7 @@ constexpr void mark_wanted(const Info* info, int count, Fusion<capacity>& fusion
   for (int i = count - 1; i >= 0; --i) {
     const Info& node = info[i];
     reached[i] |= node.result || node.kind == Kind::outputs;
-    if (node.executes()) fusion.wanted[i] &= reached[i];
+    if (node.executes()) fusion.has_backward |= fusion.wanted[i] &= reached[i];
     for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= fusion.wanted[i];
   }
 }
@@ -4436,7 +4452,9 @@ struct LayerSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      const Node* const stack = detail::node_at(root, stack_node);
+      const detail::Layer built = detail::layer_of(stack, layer);
+      if (stack->stops) detail::stop_at_frozen_layers(built.root);
       Lowering::rewrite(built.root);
       return f(built.root);
     });
@@ -4633,6 +4651,9 @@ struct PlannedGraph {
     }
     return result;
   }();
+  /// Values that go from layer to layer: all are kept for a backward, and without one each is read by the next alone.
+  template <int node>
+  static constexpr int carries = std::min(stack<node>.layers - 1, plain.info[node].stops ? 2 : stack<node>.layers);
   /// What the layers of a stack need.
   template <int node>
   static constexpr void count_layers(Info& info) {
@@ -4651,8 +4672,8 @@ struct PlannedGraph {
     } else {
       info.saved = Layers::offsets.kept[last];
     }
-    info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
-    info.workspace[info.shape.axis] += carry;           // a second gradient of the carry
+    info.saved[info.shape.axis] += carries<node> * carry;
+    if (!info.stops) info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
   }
   /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
   template <int node>
@@ -5000,6 +5021,14 @@ struct Frame {
   template <int k>
   detail::Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
+  }
+  /// The threads that may share this step; nullptr_t in a graph with a backward, whose sequences threads share instead.
+  auto team() const {
+    if constexpr (G::fusion.has_backward) {
+      return nullptr;
+    } else {
+      return context.team;
+    }
   }
   /// The columns that forward saved for backward.
   S* saved() const {
@@ -6412,10 +6441,197 @@ void pack_transposed(const S* matrix, S* packed) {
 
 }  // namespace simplx::cpu
 
+// ---- simplx/core/error.hpp
+
+/// \file simplx/core/error.hpp
+/// The one exception of the library: files, flags, devices and data that cannot be used.
+///
+/// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Says what is wrong, with which value or path, and what to do instead.
+struct Error : std::runtime_error {
+  explicit Error(const std::string& what, const std::string& hint = {})
+      : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
+};
+
+/// The shortest text that reads as that number: 1e-46, where std::to_string says 0.000000.
+inline std::string shortest(double number) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/threads.hpp
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done. divide: shares of a
+/// loop for them.
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET::cpu {
+
+/// The number of this process, where there is fork().
+inline long this_process() {
+#if defined(__unix__) || defined(__APPLE__)
+  return static_cast<long>(getpid());
+#else
+  return 0;
+#endif
+}
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
+///
+/// Errors  throws Error in a process that fork() made: it has the team's memory, and none of its threads
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
+  /// The same, of threads that start(function) makes: tests let it fail.
+  template <class Start>
+  Team(int threads, Start start) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    try {
+      for (int member = 1; member < threads; ++member) {
+        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+      }
+    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
+      release();
+      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
+                      error.what(),
+                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
+    }
+  }
+  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
+  Team& operator=(Team&& other) noexcept {
+    release();
+    workers_ = std::move(other.workers_);  // the own ones end here
+    shared_ = std::move(other.shared_);
+    return *this;
+  }
+  ~Team() { release(); }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    using Function = std::remove_reference_t<F>;
+    void* const function = const_cast<void*>(static_cast<const void*>(&f));
+    if (workers_.empty()) return call<Function>(function, 0);
+    Shared& shared = *shared_;
+    if (shared.process != this_process()) {
+      throw Error("these threads were started before fork(), which copies none of them",
+                  "make what has more than one thread in the process that runs it");
+    }
+    shared.function = function;
+    shared.call = call<Function>;
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = detail::wait_for_change(shared.running, left);
+    }
+    std::exception_ptr first;
+    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
+      if (!first) first = error;
+      error = nullptr;
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+  /// Calls f(begin, end) for `shares` of [0, count), as even as can be, each by a thread of its own, or all of it here
+  /// without a team. `shares` is at most the threads of the team, and what they compute does not depend on it.
+  template <class F>
+  static void divide(Team* team, Index count, Index shares, const F& f) {
+    shares = team ? std::max<Index>(std::min({shares, count, static_cast<Index>(team->size())}), 1) : 1;
+    const auto share = [&](int member) {
+      if (member < shares) f(count * member / shares, count * (member + 1) / shares);
+    };
+    using Function = decltype(share);
+    if (shares > 1) return team->run(share);
+    call<Function>(const_cast<void*>(static_cast<const void*>(&share)), 0);
+  }
+
+ private:
+  /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
+  /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
+  template <class Function>
+#if defined(__GNUC__) && !defined(__clang__)
+  __attribute__((noipa))
+#else
+  __attribute__((noinline))
+#endif
+  static void call(void* function, int member) {
+    (*static_cast<Function*>(function))(member);
+  }
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+    const long process = this_process();
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = detail::wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  /// Lets the workers end, which are joined with workers_.
+  void release() {
+    if (!shared_) return;
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+/// Multiply-adds that are worth the microsecond or two in which another thread takes them over.
+inline constexpr Index least_share = Index(1) << 17;
+
+/// Calls f(begin, end) for shares of [0, count), which together are `work` multiply-adds.
+///
+/// Cost    as Team::run, where there is work for several threads
+template <class F>
+void divide(Team* team, Index count, Index work, const F& f) {
+  Team::divide(team, count, work / least_share, f);
+}
+/// All of it, in a graph whose steps threads do not share.
+template <class F>
+__attribute__((always_inline)) inline void divide(std::nullptr_t, Index count, Index, const F& f) {
+  f(Index(0), count);
+}
+
+}  // namespace simplx::cpu
+
 // ---- simplx/cpu/gemm.hpp
 
 /// \file simplx/cpu/gemm.hpp
-/// Matrix products on one core: one register-tiled kernel with strides known at compile time.
+/// Matrix products: one register-tiled kernel with strides known at compile time.
 ///
 /// A tile of `tile_rows` x `tile_vectors` accumulators stays in registers over the whole inner dimension;
 /// weights are packed into panels as wide as the tile, so that the kernel reads them in order. The epilogue is
@@ -6640,21 +6856,23 @@ struct Completing {
   }
 };
 
-/// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm).
-template <Index K, Index N, Write mode, class Inner, class W, class S, class Epilogue>
-__attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, const W* a, const W* packed, S* c,
-                                          const Epilogue& epilogue) {
+/// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm), in columns [begin, end):
+/// from a wide panel on, up to another or the end.
+template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, Begin begin, End end, const W* a,
+                                          const W* packed, S* c, const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   const auto panel_at = [&](Index col, Index width) { return packed + col * K + from * width; };
   a += from;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
-  for (Index col = 0; col < whole; col += wide) {
+  for (Index col = begin; col < std::min<Index>(end, whole); col += wide) {
     const W* next = panel_at(col + wide, wide);
     panel<tile_rows, tile_vectors, mode>(
         rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
         col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
   }
+  if (end < N) return;
   if constexpr (whole < vectors) {
     for (Index col = whole; col < vectors; col += lanes<S>) {
       panel<8, 1, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, lanes<S>), Static<lanes<S>>{}, c + col,
@@ -6671,20 +6889,17 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, c
 /// must stay in the second level of the cache.
 inline constexpr Index panel_bytes = 256 << 10;
 
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue.
-///
-/// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
-template <Index K, Index N, Write mode, class W, class S, class Epilogue>
-void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
-  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+/// The columns [begin, end) of gemm.
+template <Index K, Index N, Write mode, class Begin, class End, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const W* packed,
+                                                        S* c, const Epilogue& epilogue) {
   constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
-    gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
+    gemm_block<K, N, block_mode>(rows, from, to - from, begin, end, a, packed, c, last);
   };
   if constexpr (blocks == 1) {
-    gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
+    gemm_block<K, N, mode>(rows, 0, Static<K>{}, begin, end, a, packed, c, epilogue);
   } else {
     constexpr std::integral_constant<Write, Write::store> store{};
     constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
@@ -6692,6 +6907,24 @@ void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogu
     block(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
     for (Index i = 1; i < blocks - completed; ++i) block(accumulate, i, NoEpilogue{});
     if constexpr (completed) block(store, blocks - 1, Completing<N, S, Epilogue>{c, epilogue});
+  }
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue. A team's threads take
+/// columns each: every number is the same sum for any of them.
+///
+/// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
+template <Index K, Index N, Write mode, class W, class S, class Epilogue, class Threads = std::nullptr_t>
+void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
+  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  constexpr Index wide = panel_width<S>, panels = N / wide;
+  if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {
+    gemm_columns<K, N, mode>(rows, Static<0>{}, Static<N>{}, a, packed, c, epilogue);
+  } else {
+    divide(team, panels, rows * K * N, [&](Index first, Index last) {
+      gemm_columns<K, N, mode>(rows, first * wide, last == panels ? N : last * wide, a, packed, c, epilogue);
+    });
   }
 }
 
@@ -7233,11 +7466,12 @@ void pack_transposed_pairs(const float* matrix, Twin* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros, and is one thread's.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
-template <Index K, Index N, Write mode, class Epilogue>
-void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch) {
+template <Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch,
+                   Threads team = nullptr) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
@@ -7245,7 +7479,7 @@ void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, con
     }
   }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
-  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
+  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue, team);
 }
 
 /// Pairs of scratch that the products of x (rows, K) and dy (rows, N) need.
@@ -7639,43 +7873,46 @@ struct FromRow {
   }
 };
 
-/// Rows [begin, end) of a product, from the (K, N) weights, (N, K) if `transposed`.
-template <Index K, Index N, bool transposed, Write mode, class Epilogue>
+/// Rows [begin, end) of a product, from the (K, N) weights, (N, K) if `transposed`; strips of columns for each thread.
+template <Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
 __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const float* a, const float* weight, float* c,
-                                               const Epilogue& epilogue) {
+                                               const Epilogue& epilogue, Threads team = nullptr) {
   using V = Vec<float>;
   constexpr Index L = lanes<float>;
-  if constexpr (!transposed) {
-    // Eight rows of weights at a time are read along, as memory likes it; the sums wait in c.
-    constexpr Index depth = 8;
-    constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
-    const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
-      for (Index col = 0; col < N; col += strip_columns) {
-        panel<8, strip_columns / L, part_mode>(end - begin, Static<depth>{}, a + begin * K + from, Static<K>{},
-                                               Static<1>{}, weight + from * N + col, Static<N>{}, c + begin * N + col,
-                                               Static<N>{}, last, col);
+  divide(team, N / strip_columns, (end - begin) * K * N, [&](Index first, Index last) {
+    first *= strip_columns, last *= strip_columns;
+    if constexpr (!transposed) {
+      // Eight rows of weights at a time are read along, as memory likes it; the sums wait in c.
+      constexpr Index depth = 8;
+      constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
+      const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& finish) {
+        for (Index col = first; col < last; col += strip_columns) {
+          panel<8, strip_columns / L, part_mode>(end - begin, Static<depth>{}, a + begin * K + from, Static<K>{},
+                                                 Static<1>{}, weight + from * N + col, Static<N>{}, c + begin * N + col,
+                                                 Static<N>{}, finish, col);
+        }
+      };
+      part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
+      for (Index from = depth; from < K - completed * depth; from += depth) {
+        part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
       }
-    };
-    part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
-    for (Index from = depth; from < K - completed * depth; from += depth) {
-      part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
-    }
-    if constexpr (completed) {
-      const FromRow<Epilogue> moved{epilogue, begin};
-      part(std::integral_constant<Write, Write::store>{}, K - depth,
-           Completing<N, float, FromRow<Epilogue>>{c + begin * N, moved});
-    }
-  } else {
-    for (Index col = 0; col < N; col += L) {
-      for (Index row = begin; row < end; ++row) {
-        V products[L]{};
-        for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
-        V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
-        if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
-        store(c + row * N + col, value);
+      if constexpr (completed) {
+        const FromRow<Epilogue> moved{epilogue, begin};
+        part(std::integral_constant<Write, Write::store>{}, K - depth,
+             Completing<N, float, FromRow<Epilogue>>{c + begin * N, moved});
+      }
+    } else {
+      for (Index col = first; col < last; col += L) {
+        for (Index row = begin; row < end; ++row) {
+          V products[L]{};
+          for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
+          V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
+          if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
+          store(c + row * N + col, value);
+        }
       }
     }
-  }
+  });
 }
 
 /// Rows from `row` on, `count` of them, and what `depth` numbers of the inner dimension from `from` on give of their
@@ -7708,14 +7945,14 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors
-template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
+///         rows <= few_rows, 2 rows K N FLOPs of vectors, which the team's threads share
+template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue, class Threads = std::nullptr_t>
 void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
-                 const Epilogue& epilogue, Twin* scratch) {
+                 const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
-    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
+    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue, team);
   }
   const Extent of_weights = PackedPieces<K, N>::extent(packed);
   for (Index row = 0; row < rows; row += piece_rows) {
@@ -7902,11 +8139,11 @@ struct LinearProduct {
     }
   }
 
-  /// Y = epilogue(X W); needs takes_epilogue.
-  template <class Epilogue>
+  /// Y = epilogue(X W); needs takes_epilogue. A team shares what is large, and changes no bits.
+  template <class Epilogue, class Threads = std::nullptr_t>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
-                      const Epilogue& epilogue) {
-    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue);
+                      const Epilogue& epilogue, Threads team = nullptr) {
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue, team);
   }
   /// Y = X W
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
@@ -7946,23 +8183,24 @@ struct LinearProduct {
   using Turned = LinearProduct<Backend, N, K, !transposed, prepared>;
 
   /// Y (=|+=) epilogue(X W); with an epilogue it needs takes_epilogue.
-  template <Write mode, class Epilogue>
+  template <Write mode, class Epilogue, class Threads = std::nullptr_t>
   static void multiply(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
-                       const Epilogue& epilogue) {
+                       const Epilogue& epilogue, Threads team = nullptr) {
     if constexpr (splits) {
       if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch));
+        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
+                                                   team);
       }
     }
     if constexpr (rounds) {
-      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch), team);
     } else if constexpr (by_panels(N)) {
       if constexpr (!prepared) {
         if (rows <= few_rows) return multiply_few<mode>(rows, x, weight, y, epilogue);
         pack_forward(weight, scratch);
         packed = scratch;
       }
-      gemm<K, N, mode>(rows, x, packed, y, epilogue);
+      gemm<K, N, mode>(rows, x, packed, y, epilogue, team);
     } else if constexpr (of_vector && mode == Write::store) {
       matrix_vector<K>(rows, x, weight, y);
     } else {
@@ -8229,11 +8467,11 @@ struct op<"matmul"> : kernel_op {
     }
   }
 
-  template <class S, Path path, class F, class... Epilogue>
-  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue&... epilogue) {
+  template <class S, Path path, class F, class Epilogue = cpu::NoEpilogue>
+  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue = {}) {
     using Linear = typename Product<F>::template On<Cpu<S, path>>;
     Linear::forward(frame.rows(), frame.template in<0>(), frame.template in<1>(), frame.packed(), frame.scratch(), out,
-                    epilogue...);
+                    epilogue, frame.team());
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path> backend, const F& frame) {
@@ -12529,29 +12767,6 @@ std::string describe() {
 
 }  // namespace simplx
 
-// ---- simplx/core/error.hpp
-
-/// \file simplx/core/error.hpp
-/// The one exception of the library: files, flags, devices and data that cannot be used.
-///
-/// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Says what is wrong, with which value or path, and what to do instead.
-struct Error : std::runtime_error {
-  explicit Error(const std::string& what, const std::string& hint = {})
-      : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
-};
-
-/// The shortest text that reads as that number: 1e-46, where std::to_string says 0.000000.
-inline std::string shortest(double number) {
-  char digits[32];
-  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
-}
-
-}  // namespace simplx
-
 // ---- simplx/core/parameters.hpp
 
 /// \file simplx/core/parameters.hpp
@@ -12929,140 +13144,6 @@ constexpr bool keeps_rows_apart(int of = G::count - 1) {
 }  // namespace detail
 }  // namespace simplx
 
-// ---- simplx/cpu/threads.hpp
-
-/// \file simplx/cpu/threads.hpp
-/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
-
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
-
-namespace simplx::inline SIMPLX_TARGET::cpu {
-
-/// The number of this process, where there is fork().
-inline long this_process() {
-#if defined(__unix__) || defined(__APPLE__)
-  return static_cast<long>(getpid());
-#else
-  return 0;
-#endif
-}
-
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
-///
-/// Errors  throws Error in a process that fork() made: it has the team's memory, and none of its threads
-/// Cost    a call wakes size - 1 threads and allocates nothing
-class Team {
- public:
-  /// Errors  throws Error for less than one thread, or if the system does not start them all
-  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
-  /// The same, of threads that start(function) makes: tests let it fail.
-  template <class Start>
-  Team(int threads, Start start) {
-    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
-    shared_ = std::make_unique<Shared>();
-    shared_->errors.resize(static_cast<std::size_t>(threads));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
-      }
-    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
-      release();
-      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
-                      error.what(),
-                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
-    }
-  }
-  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
-  Team& operator=(Team&& other) noexcept {
-    release();
-    workers_ = std::move(other.workers_);  // the own ones end here
-    shared_ = std::move(other.shared_);
-    return *this;
-  }
-  ~Team() { release(); }
-
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
-
-  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
-  template <class F>
-  void run(F&& f) {
-    using Function = std::remove_reference_t<F>;
-    void* const function = const_cast<void*>(static_cast<const void*>(&f));
-    if (workers_.empty()) return call<Function>(function, 0);
-    Shared& shared = *shared_;
-    if (shared.process != this_process()) {
-      throw Error("these threads were started before fork(), which copies none of them",
-                  "make what has more than one thread in the process that runs it");
-    }
-    shared.function = function;
-    shared.call = call<Function>;
-    shared.running.store(size() - 1, std::memory_order_relaxed);
-    shared.round.fetch_add(1, std::memory_order_release);
-    shared.round.notify_all();
-    shared.guarded(0);
-    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = detail::wait_for_change(shared.running, left);
-    }
-    std::exception_ptr first;
-    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
-      if (!first) first = error;
-      error = nullptr;
-    }
-    if (first) std::rethrow_exception(first);
-  }
-
- private:
-  /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
-  /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
-  template <class Function>
-#if defined(__GNUC__) && !defined(__clang__)
-  __attribute__((noipa))
-#else
-  __attribute__((noinline))
-#endif
-  static void call(void* function, int member) {
-    (*static_cast<Function*>(function))(member);
-  }
-  struct Shared {
-    std::atomic<int> round{0}, running{0};
-    void* function = nullptr;
-    void (*call)(void*, int) = nullptr;
-    std::vector<std::exception_ptr> errors;
-    const long process = this_process();
-
-    void guarded(int member) {
-      try {
-        call(function, member);
-      } catch (...) {
-        errors[static_cast<std::size_t>(member)] = std::current_exception();
-      }
-    }
-    void work(int member) {
-      for (int seen = 0;;) {
-        seen = detail::wait_for_change(round, seen);
-        if (!call) return;
-        guarded(member);
-        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
-      }
-    }
-  };
-
-  /// Lets the workers end, which are joined with workers_.
-  void release() {
-    if (!shared_) return;
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
-  }
-
-  std::unique_ptr<Shared> shared_;
-  std::vector<std::jthread> workers_;  // joined before what they share ends
-};
-
-}  // namespace simplx::cpu
-
 // ---- simplx/core/view.hpp
 
 /// \file simplx/core/view.hpp
@@ -13300,8 +13381,8 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "give the tokens of the longest sequence, at least 1, by TrainerOptions::context or the second "
-                "argument of Stream and Replay: a model with neither positions nor a member `context` says none");
+                "give the tokens of the longest sequence, at least 1, by `context` of TrainerOptions or StreamOptions, or "
+                "the second argument of Replay: a model with neither positions nor a member `context` says none");
   }
   check_length("a context", context, longest);
   return context;
@@ -14736,7 +14817,8 @@ struct op<"stack"> : kernel_op {
     constexpr Index columns = room_of(F::out_shape);
     const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
     const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
-    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
+    constexpr int carries = std::max(F::Graph::template carries<F::index>, 1);
+    return frame.context.kept[axis] + (at + layer % carries * columns) * frame.context.stride[axis];
   }
 
   template <class Backend, class F>
@@ -17316,13 +17398,19 @@ struct Untrained {
       detail::freeze(node);
       node->wanted = false;
     });
+    detail::stop_at_frozen_layers(evaluated.root);
     return f(evaluated.root);
   }
 };
 
 struct InferenceOptions {
   std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;         ///< that evaluate a batch, on a CPU
+  int threads = 1;         ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
+};
+struct StreamOptions {
+  std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
+  std::optional<Index> chunk{};    ///< tokens evaluated at once at most
+  int threads = 1;                 ///< on a CPU, that share large products, and attention to many tokens
 };
 
 namespace detail {
@@ -17537,7 +17625,8 @@ class Inference : public detail::LogitsModel<model> {
   /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
-  /// Cost    a forward pass over all tokens; allocates if none so long came before
+  /// Cost    a forward pass over all tokens, of which all threads share large products; allocates if none so long came
+  ///         before
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const Context<S> context = begin(tokens);
     Run::forward(context);
@@ -17577,38 +17666,57 @@ class Inference : public detail::LogitsModel<model> {
     parts.divide(batch);
     const int busy = static_cast<int>(std::min<Index>(team_.size(), parts.count()));
     make_room(parts.capacity(), busy);
+    prepare(&team_);
     std::atomic<Index> next = 0;
-    team_.run([&](int member) {
-      if (member >= busy) return;
+    const auto evaluate = [&](int member, cpu::Team* team) {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
-        Context<S> context = give_weights(workspace.context_of(batch.segments(), first, last));
+        Context<S> context = with_weights(workspace.context_of(batch.segments(), first, last));
+        context.team = team;
         context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
         context.outputs[0] = to.data() + Model::logits_before(batch, first);
         Run::forward(context);
       }
+    };
+    if (busy == 1) return evaluate(0, &team_);
+    team_.run([&](int member) {
+      if (member < busy) evaluate(member, nullptr);
     });
   }
 
-  /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
-  Context<S> give_weights(Context<S> context) {
-    prepared_([&] { Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr); });
+  /// The context with the addresses of the weights, which its team prepares where they have changed; for several threads
+  /// at once.
+  Context<S> give_weights(const Context<S>& context) {
+    prepare(context.team);
+    return with_weights(context);
+  }
+
+ private:
+  void prepare(cpu::Team* team) {
+    prepared_([&] {
+      const int parts = team ? team->size() : 1;
+      const auto part = [&](int member) {
+        Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr, member, parts);
+      };
+      parts > 1 ? team->run(part) : part(0);
+    });
+  }
+  Context<S> with_weights(Context<S> context) const {
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();
     return context;
   }
-
- private:
   /// The context of a forward pass over these tokens.
   Context<S> begin(std::span<const std::int32_t> tokens) {
     const Index length = Model::checked_length(tokens);
     make_room(Rows{.tokens = length}, 1);
     offsets_[1] = length;
-    Context<S> context = give_weights(workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length));
+    Context<S> context = workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length);
+    context.team = &team_;
     context.inputs[0] = tokens.data();
-    return context;
+    return give_weights(context);
   }
   /// So many workspaces that hold these rows at least.
   void make_room(const Rows& rows, int threads) {
@@ -17911,27 +18019,32 @@ struct AttentionStep {
   static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
+  static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
-  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
+  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
+  /// [begin, end).
   template <int count, Index inner, Index query_stride = inner>
-  static void score(Index tokens, const S* queries, const S* store, Index next_block, S* scores, Index stride) {
+  static void score(Index begin, Index end, const S* queries, const S* store, Index next_block, S* scores,
+                    Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
-    for (Index first = 0; first < tokens; first += block, store += next_block) {
-      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store, Static<block>{},
-                                   scores + first, stride, NoEpilogue{}, 0);
+    for (Index i = begin; i < end; ++i) {
+      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store + i * next_block,
+                                   Static<block>{}, scores + i * block, stride, NoEpilogue{}, 0);
     }
   }
 
   /// The store of all keys, k_j = x_j W.
-  static void project_keys(Index tokens, const AttentionPast<S>& past, S* store) {
+  static void project_keys(Team* team, Index tokens, const AttentionPast<S>& past, S* store) {
     constexpr int rows = vector_bytes == 64 ? 4 : 2;
-    const S* from = past.keys;
-    for (Index first = 0; first < tokens; first += block, from += values * block, store += stored_keys * block) {
-      panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{}, from,
-                                   Static<block>{}, store, block, NoEpilogue{}, 0);
-    }
+    divide(team, blocks_of(tokens), tokens * stored_keys * values, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{},
+                                     past.keys + i * values * block, Static<block>{}, store + i * stored_keys * block,
+                                     block, NoEpilogue{}, 0);
+      }
+    });
   }
   /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
   static constexpr bool projects(Index rows, Index past) {
@@ -18000,29 +18113,33 @@ struct AttentionStep {
     }
   }
 
-  /// `count` tokens from number `token` on.
+  /// `count` tokens from number `token` on; heads are shared among the team.
   template <int count>
-  static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
-    const Index tokens = token + count, stride = round_up(tokens, block);
+  static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
+                  S* scratch) {
+    const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
     const S scale = 1 / std::sqrt(S(key_width));
-    S* scores = scratch;                       // (heads, stride) of one token, or (count, stride) of a head
-    S* queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
+    S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
+    S* const queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
     const auto project = [&](int h, int row, S* query) {
       matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
                                             in.query + row * keys + h * key_width, query);
     };
     constexpr bool all_heads = inputs && count == 1;  // read the store once
     if constexpr (all_heads) {
-      for (int h = 0; h < heads; ++h) project(h, 0, queries + h * values);
-      score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
+      divide(team, heads, values * keys, [&](Index begin, Index end) {
+        for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
+      });
+      divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
+        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
+      });
     }
-    for (int h = 0; h < heads; ++h) {
-      S* weights = scores + (all_heads ? h * stride : 0);
+    const auto attend = [&](int h, S* weights, S* query) {
       if constexpr (inputs && !all_heads) {
-        for (int row = 0; row < count; ++row) project(h, row, queries + row * values);
-        score<count, values>(tokens, queries, past.keys, values * block, weights, stride);
+        for (int row = 0; row < count; ++row) project(h, row, query + row * values);
+        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
       } else if constexpr (!inputs) {
-        score<count, key_width, keys>(tokens, in.query + h * key_width,
+        score<count, key_width, keys>(0, blocks, in.query + h * key_width,
                                       past.keys + h / key_group * key_width * block, stored_keys * block, weights,
                                       stride);
       }
@@ -18055,7 +18172,16 @@ struct AttentionStep {
           o[c] = result;
         }
       }
-    }
+    };
+    constexpr Index rooms = std::min(heads, most_rows / count);  // for scores: heads of one follow each other
+    constexpr Index work = heads * ((all_heads ? 0 : inputs ? values : key_width) + value_width);
+    divide(team, rooms, count * tokens * work, [&](Index begin, Index end) {
+      for (Index room = begin; room < end; ++room) {
+        for (Index h = heads * room / rooms; h < heads * (room + 1) / rooms; ++h) {
+          attend(static_cast<int>(h), scores + room * count * stride, queries + room * count * values);
+        }
+      }
+    });
   }
 };
 
@@ -18066,7 +18192,8 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
   return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
-/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
+/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
+/// keys and scores of all heads by tokens; it changes no bits.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
@@ -18079,7 +18206,7 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               AttentionPast<S> past, S* out, S* scratch) {
+                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
   using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
   const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
@@ -18093,7 +18220,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
   const auto each = [&]<class Of>(Of, bool remembered) {
     const auto next = [&]<int count>(std::integral_constant<int, count>) {
       if (!remembered) remember_rows(count);
-      Of::template run<count>(in, past, past_tokens, out, scratch);
+      Of::template run<count>(team, in, past, past_tokens, out, scratch);
       if constexpr (!inputs) in.key += count * Step::keys;
       in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
       past_tokens += count;
@@ -18107,7 +18234,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
       remember_rows(rows);
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
-      Step::project_keys(tokens, past, keys);
+      Step::project_keys(team, tokens, past, keys);
       past.keys = keys;
       return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
     }
@@ -18460,7 +18587,8 @@ constexpr Expr stop_gradient(At x) {
   return result;
 }
 
-/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
+/// keep nothing for one if nothing before them is trained.
 template <class Module>
 struct Frozen {
   Module module;
@@ -18470,6 +18598,7 @@ struct Frozen {
       -> decltype(detail::as_results(module(arguments...))) {
     const auto results = detail::as_results(module(arguments...));
     detail::each_made(results, detail::freeze, arguments...);
+    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
     return results;
   }
 };
@@ -18974,7 +19103,7 @@ struct streamed_attention : by_row {
       past.values += stored_keys<F> * memory.capacity;
     }
     cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
-        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
+        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch, frame.team());
   }
 };
 
@@ -19198,6 +19327,7 @@ struct streamed_on<Backend, "custom"> : by_row {
 ///     stream.feed(prompt);                      // logits of the last token
 ///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
 ///
+/// With {.threads = 4} the threads share what is large of each token; the logits have the same bits for any number.
 /// New rows run through the ordinary kernels; ops that look at rows before them remember what they need
 /// (streamed.hpp). What cannot be streamed does not compile.
 
@@ -19224,25 +19354,27 @@ class Stream {
   static constexpr Index usual_chunk() { return Net::vocab() > 4096 ? 64 : 256; }
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
-  /// change meanwhile. `chunk`: tokens evaluated at once at most.
+  /// change meanwhile.
   ///
-  /// Errors  throws Error if the context is no token, or longer than the model's positions
+  /// Errors  throws Error if the context is no token, or longer than the model's positions; for less than one thread,
+  ///         or if the system does not start them all
   /// Cost    cache_bytes<model, S>(context), the workspace of a chunk and, where keys are folded into queries, room for
   ///         those of a layer; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = usual_chunk())
+  explicit Stream(Net& net, const StreamOptions& options = {})
       : net_(net),
-        capacity_(checked_context(context, Net::longest_sequence())),
-        chunk_(std::min(std::max<Index>(chunk, 1), context)),
+        capacity_(checked_context(options.context.value_or(Net::usual_context()), Net::longest_sequence())),
+        chunk_(std::min(std::max<Index>(options.chunk.value_or(usual_chunk()), 1), capacity_)),
+        team_(options.threads),
         workspace_(Rows{.tokens = chunk_}, detail::Seeds::none),
-        remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
-        scratch_(Run::scratch(chunk_, context)) {}
+        remembered_(simplx::cache_bytes<model, S>(capacity_) / static_cast<Index>(sizeof(S))),
+        scratch_(Run::scratch(chunk_, capacity_)) {}
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
   ///         has changed
-  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them; no
-  ///         allocation
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
+  ///         threads share these; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
     detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
@@ -19274,7 +19406,9 @@ class Stream {
   void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
-    Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
+    Context<S> context = workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows);
+    context.team = &team_;
+    context = net_.give_weights(context);
     context.past = size_;
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, cpu::token_block<S>);
@@ -19286,6 +19420,7 @@ class Stream {
 
   Net& net_;
   Index capacity_, chunk_, size_ = 0;
+  cpu::Team team_;
   detail::Workspace<G, Backend> workspace_;
   cpu::Buffer<S> remembered_, scratch_;
   Index offsets_[2] = {0, 0};

@@ -3,8 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <mutex>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,6 +34,34 @@ TEST_CASE("every member runs once in every call, and calls do not overlap") {
     }
     for (const int count : calls) CHECK(count == total);
   }
+}
+
+TEST_CASE("shares of a loop are even, as many as are worth it, and one where there is no team") {
+  Team team(3), alone(1);
+  const auto shares = [](auto of, Index count, Index work) {
+    std::vector<int> visits(static_cast<std::size_t>(count));
+    std::mutex mutex;
+    std::vector<Index> sizes;
+    divide(of, count, work, [&](Index begin, Index end) {
+      const std::lock_guard lock(mutex);
+      sizes.push_back(end - begin);
+      for (Index i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+    });
+    for (const int visit : visits) CHECK(visit == 1);
+    std::ranges::sort(sizes);
+    return sizes;
+  };
+  using Sizes = std::vector<Index>;
+  CHECK(shares(&team, 11, 3 * least_share) == Sizes{3, 4, 4});
+  CHECK(shares(&team, 11, 100 * least_share) == Sizes{3, 4, 4});
+  CHECK(shares(&team, 11, 3 * least_share - 1) == Sizes{5, 6});
+  CHECK(shares(&team, 11, 2 * least_share - 1) == Sizes{11});
+  CHECK(shares(&team, 11, 0) == Sizes{11});
+  CHECK(shares(&team, 2, 9 * least_share) == Sizes{1, 1});
+  CHECK(shares(&team, 1, 9 * least_share) == Sizes{1});
+  CHECK(shares(&alone, 4, 9 * least_share) == Sizes{4});
+  CHECK(shares(static_cast<Team*>(nullptr), 4, 9 * least_share) == Sizes{4});
+  CHECK(shares(nullptr, 4, 9 * least_share) == Sizes{4});
 }
 
 TEST_CASE("a process that fork() made is told that it has none of the threads") {

@@ -32,7 +32,7 @@ double error(Index context, const std::vector<Index>& feeds, Index chunk = 64) {
   test::stir(net.tensors(), net.parameters());
   const auto tokens = test::some_tokens(context, exact.vocab());
   const auto whole = exact.logits(tokens);
-  StreamOn<model, precision> stream(net, context, chunk);
+  StreamOn<model, precision> stream(net, {.context = context, .chunk = chunk});
   double worst = 0, largest = 0;
   std::size_t next = 0;
   while (stream.size() < context) {
@@ -121,7 +121,7 @@ TEST_CASE("ops that remember, in layers that each remember for themselves") {
 TEST_CASE("a stream that was reset begins anew, and changed weights are used by the next feed") {
   NetOn<moving, Precision::float32> net({.seed = 1});
   test::stir(net.tensors(), net.parameters());
-  StreamOn<moving, Precision::float32> stream(net, 20), other(net, 20);
+  StreamOn<moving, Precision::float32> stream(net, {.context = 20}), other(net, {.context = 20});
   const auto tokens = test::some_tokens(20, 11);
   const auto all = std::span<const std::int32_t>(tokens);
   stream.feed(all);
@@ -133,7 +133,7 @@ TEST_CASE("a stream that was reset begins anew, and changed weights are used by 
   stream.reset();
   const auto changed = copy_of(stream.feed(all.first(7)));
   CHECK(changed != again);
-  StreamOn<moving, Precision::float32> third(net, 20);
+  StreamOn<moving, Precision::float32> third(net, {.context = 20});
   CHECK(changed == copy_of(third.feed(all.first(7))));
 }
 
@@ -142,7 +142,7 @@ TEST_CASE("streams of one net take turns, and whole sequences between them; its 
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
   const auto tokens = test::some_tokens(20, 13);
   const auto all = std::span<const std::int32_t>(tokens);
-  OnDevice first(net, 20), second(net, 20), alone(net, 20);
+  OnDevice first(net, {.context = 20}), second(net, {.context = 20}), alone(net, {.context = 20});
   for (int i = 0; i < 6; ++i) {
     const auto token = all.subspan(static_cast<std::size_t>(i), 1);
     const auto found = copy_of(first.feed(token));
@@ -152,7 +152,7 @@ TEST_CASE("streams of one net take turns, and whole sequences between them; its 
   }
   const auto before = copy_of(alone.feed(all.subspan(6, 1)));
   for (float& constant : net.constants()) constant *= 1e5f;  // epsilons
-  OnDevice anew(net, 20);
+  OnDevice anew(net, {.context = 20});
   anew.feed(all.first(6));
   first.reset();
   first.feed(all.first(6));
@@ -164,7 +164,7 @@ TEST_CASE("streams of one net take turns, and whole sequences between them; its 
 TEST_CASE("a net may be assigned to: its streams read the new weights") {
   using OnDevice = NetOn<logits_of<wide>, Precision::float32>;
   OnDevice net({.seed = 1}), other({.seed = 2});
-  StreamOn<logits_of<wide>, Precision::float32> stream(net, 20), of_other(other, 20);
+  StreamOn<logits_of<wide>, Precision::float32> stream(net, {.context = 20}), of_other(other, {.context = 20});
   const auto tokens = test::some_tokens(20, 13);
   const auto token = std::span<const std::int32_t>(tokens).first(1);
   const auto found = copy_of(of_other.feed(token));
@@ -179,7 +179,7 @@ TEST_CASE("a stream may be moved, and goes on") {
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
   const auto tokens = test::some_tokens(20, 13);
   const auto all = std::span<const std::int32_t>(tokens);
-  OnDevice stream(net, 20), other(net, 20);
+  OnDevice stream(net, {.context = 20}), other(net, {.context = 20});
   for (int i = 0; i < 3; ++i) stream.feed(all.subspan(static_cast<std::size_t>(i), 1));
   OnDevice moved = std::move(stream);
   other.feed(all.first(3));
@@ -192,7 +192,7 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
   Stream<logits_of<alibi>, Cpu<double>> on_cpu(exact, 10);
-  StreamOn<logits_of<alibi>, Precision::float64> on_device(net, 10);
+  StreamOn<logits_of<alibi>, Precision::float64> on_device(net, {.context = 10});
   const std::vector<std::int32_t> prompt{1, 2, 3};
   const auto written = [&](auto& stream) {
     std::vector<std::int32_t> text;
@@ -206,9 +206,9 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
-  CHECK_THROWS_WITH_AS(OnDevice(net, 141), doctest::Contains("positions end at 140"), Error);
-  CHECK_THROWS_AS(OnDevice(net, 0), Error);
-  OnDevice stream(net, 5);
+  CHECK_THROWS_WITH_AS((OnDevice(net, {.context = 141})), doctest::Contains("positions end at 140"), Error);
+  CHECK_THROWS_AS((OnDevice(net, {.context = 0})), Error);
+  OnDevice stream(net, {.context = 5});
   CHECK(stream.capacity() == 5);
   const std::vector<std::int32_t> good{1, 2, 3}, unknown{1, 13};
   stream.feed(good);

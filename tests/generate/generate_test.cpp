@@ -42,14 +42,14 @@ TEST_CASE("a seed gives one text, with a cache and without, beyond the context, 
     const auto text = written(Cached(net), {3, 1}, 100, options);
     CHECK(text.size() == 100);
     CHECK(text == written(Uncached(net), {3, 1}, 100, options));
-    CHECK(text == written(Cached(net, 24, 5), {3, 1}, 100, options));
+    CHECK(text == written(Cached(net, {.context = 24, .chunk = 5}), {3, 1}, 100, options));
   }
   CHECK(written(Cached(net), {3, 1}, 50, {.seed = 1}) != written(Cached(net), {3, 1}, 50, {.seed = 2}));
 }
 
 TEST_CASE("a full context forgets its first half") {
   Net net = stirred();
-  const auto tokens = written(Cached(net, 8), {1, 2, 3, 4, 5}, 5, {.temperature = 0});
+  const auto tokens = written(Cached(net, {.context = 8}), {1, 2, 3, 4, 5}, 5, {.temperature = 0});
   // Draws 0 .. 3 see tokens 0 .. 4, ..., 0 .. 7; then the last four and the fifth draw's own.
   std::vector<std::int32_t> all{1, 2, 3, 4, 5};
   const auto greedy = [&](std::span<const std::int32_t> seen) {
@@ -59,7 +59,7 @@ TEST_CASE("a full context forgets its first half") {
   for (int i = 0; i < 4; ++i) all.push_back(greedy(all));
   all.push_back(greedy(std::span(all).last(4)));
   CHECK(tokens == std::vector<std::int32_t>(all.begin() + 5, all.end()));
-  CHECK(written(Cached(net, 1), {1, 2}, 4, {.temperature = 0}).size() == 4);
+  CHECK(written(Cached(net, {.context = 1}), {1, 2}, 4, {.temperature = 0}).size() == 4);
 }
 
 TEST_CASE("what a source refuses changes nothing") {

@@ -4,7 +4,12 @@
 #include "allocations.hpp"
 #include "streams.hpp"
 
+#include <string>
 #include <thread>
+#include <utility>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace simplx;
 
@@ -21,6 +26,19 @@ inline constexpr Decoder wide{.block = sas_p,
                               .positions = Positions::learned};
 inline constexpr Decoder plain{
     .block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
+
+// Of products and attention that are worth several threads.
+constexpr Index large_context = 600;
+inline constexpr Decoder large{.block = sas_p,
+                               .vocab = 515,
+                               .width = 512,
+                               .heads = 8,
+                               .hidden = 1024,
+                               .layers = 2,
+                               .context = large_context,
+                               .positions = Positions::learned};
+inline constexpr Decoder large_plain{.block = pre_ln, .vocab = 515, .width = 512, .heads = 2, .hidden = 1024,
+                                     .layers = 1, .context = large_context};
 
 // What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
 static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * cpu::token_block<double> * 8);
@@ -42,7 +60,7 @@ TEST_CASE("streams of float and double agree with the reference path on the whol
 TEST_CASE("a stream that was reset begins anew, whatever it remembered") {
   Inference<logits_of<wide>, Cpu<double>> net({.seed = 1});
   test::stir(net.tensors(), net.parameters());
-  Stream<logits_of<wide>, Cpu<double>> stream(net, 40), other(net, 40);
+  Stream<logits_of<wide>, Cpu<double>> stream(net, {.context = 40}), other(net, {.context = 40});
   const auto tokens = test::some_tokens(40, 64);
   const auto all = std::span<const std::int32_t>(tokens);
   std::ranges::fill(stream.memory(), std::numeric_limits<double>::quiet_NaN());
@@ -54,7 +72,7 @@ TEST_CASE("a stream that was reset begins anew, whatever it remembered") {
 
 TEST_CASE("changed weights are used by the next feed, and two streams share them") {
   Inference<logits_of<wide>, Cpu<double>> net({.seed = 1});
-  Stream<logits_of<wide>, Cpu<double>> stream(net, 10), other(net, 10);
+  Stream<logits_of<wide>, Cpu<double>> stream(net, {.context = 10}), other(net, {.context = 10});
   const std::int32_t token[] = {3};
   const auto logits = stream.feed(token);
   const std::vector<double> before(logits.begin(), logits.end());
@@ -71,15 +89,66 @@ TEST_CASE("threads may each begin a stream of one net at once") {
   std::vector<std::thread> threads;
   for (auto& logits : found) {
     threads.emplace_back([&net, &tokens, &logits] {
-      Stream<logits_of<wide>> stream(net, 20);
+      Stream<logits_of<wide>> stream(net, {.context = 20});
       const auto last = stream.feed(tokens);
       logits.assign(last.begin(), last.end());
     });
   }
   for (std::thread& thread : threads) thread.join();
-  Stream<logits_of<wide>> alone(net, 20);
+  Stream<logits_of<wide>> alone(net, {.context = 20});
   const auto last = alone.feed(tokens);
   for (const auto& logits : found) CHECK(std::ranges::equal(logits, last));
+}
+
+TEST_CASE_TEMPLATE("threads share large products and attention, and change no bits", Backend, Cpu<float>, Cpu<double>,
+                   Cpu<float, Path::bfloat16>) {
+  const auto check = [&]<auto const& model>() {
+    using Net = Inference<model, Backend>;
+    Net net({.seed = 1}), in_parts({.seed = 1, .threads = 3});
+    test::stir(net.tensors(), net.parameters());
+    test::stir(in_parts.tensors(), in_parts.parameters());
+    const auto tokens = test::some_tokens(large_context, Net::vocab());
+    const auto all = std::span<const std::int32_t>(tokens);
+    const auto streamed = [&](int threads) {
+      Stream<model, Backend> stream(net, {.chunk = 200, .threads = threads});
+      std::vector<typename Backend::Scalar> found;
+      std::size_t begin = 0;
+      for (const std::size_t count : {200, 1, 60, 1, 4, 300, 1, 1}) {
+        const auto logits = stream.feed(all.subspan(std::exchange(begin, begin + count), count));
+        found.insert(found.end(), logits.begin(), logits.end());
+      }
+      return found;
+    };
+    const auto alone = streamed(1);
+    CHECK(streamed(2) == alone);
+    CHECK(streamed(3) == alone);
+    CHECK(std::ranges::equal(net.logits(tokens), in_parts.logits(tokens)));
+    const TokenBatch one{.tokens = tokens, .offsets = {0, large_context}};
+    CHECK(std::ranges::equal(net.logits(one), in_parts.logits(one)));
+  };
+  check.template operator()<logits_of<large>>();
+  check.template operator()<logits_of<large_plain>>();
+}
+
+TEST_CASE("a process that fork() made is told that it has none of a stream's threads, which large products need") {
+  Inference<logits_of<large>> net({.seed = 1});
+  Stream<logits_of<large>> stream(net, {.threads = 2}), alone(net);
+  const std::int32_t token[] = {3};
+  stream.feed(token);
+  const pid_t child = fork();
+  if (child == 0) {
+    alone.feed(token);
+    try {
+      stream.feed(token);
+    } catch (const Error& error) {
+      _exit(std::string(error.what()).find("before fork()") != std::string::npos ? 0 : 1);
+    }
+    _exit(2);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(stream.size() == 1);
 }
 
 TEST_CASE("a token costs no allocation") {
@@ -100,19 +169,20 @@ TEST_CASE("without positions that end, the context is the model's own") {
   static constexpr auto silent = [] { return alibi.logits(); };
   Inference<logits_of<alibi>> net;
   CHECK(Stream<logits_of<alibi>>(net).capacity() == 32);
-  CHECK(Stream<logits_of<alibi>>(net, 40).capacity() == 40);
-  CHECK_THROWS_WITH_AS(Stream<logits_of<alibi>>(net, -1), doctest::Contains("a context of -1 tokens"), Error);
+  CHECK((Stream<logits_of<alibi>>(net, {.context = 40}).capacity()) == 40);
+  CHECK_THROWS_WITH_AS((Stream<logits_of<alibi>>(net, {.context = -1})), doctest::Contains("a context of -1 tokens"),
+                       Error);
   Inference<silent> other;
-  CHECK_THROWS_WITH_AS((Stream<silent>(other)), doctest::Contains("argument of Stream"), Error);
+  CHECK_THROWS_WITH_AS((Stream<silent>(other)), doctest::Contains("StreamOptions"), Error);
 }
 
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   using Net = Inference<logits_of<wide>, Cpu<double>>;
   Net net({.seed = 1});
-  CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, 151)), doctest::Contains("positions end at 150"),
-                       Error);
-  CHECK_THROWS_AS((Stream<logits_of<wide>, Cpu<double>>(net, 0)), Error);
-  Stream<logits_of<wide>, Cpu<double>> stream(net, 5);
+  CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, {.context = 151})),
+                       doctest::Contains("positions end at 150"), Error);
+  CHECK_THROWS_AS((Stream<logits_of<wide>, Cpu<double>>(net, {.context = 0})), Error);
+  Stream<logits_of<wide>, Cpu<double>> stream(net, {.context = 5});
   const std::vector<std::int32_t> good{1, 2, 3}, unknown{1, 64}, negative{-1};
   stream.feed(good);
   CHECK_THROWS_WITH_AS(stream.feed(good), doctest::Contains("the context is full: 3 tokens and 3 more, of 5"), Error);

@@ -44,7 +44,7 @@ double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
   std::ranges::copy(tokens, whole.indices("tokens").begin());
   whole.forward();
 
-  Stream<model, Cpu<S>> stream(net, context, chunk);
+  Stream<model, Cpu<S>> stream(net, {.context = context, .chunk = chunk});
   double worst = 0, largest = 0;
   std::size_t next = 0;
   for (Index begin = 0; begin < context;) {

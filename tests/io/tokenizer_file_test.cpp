@@ -91,12 +91,13 @@ TEST_CASE("the two files of GPT-2") {
     const fs::path merges = scratch.write("merges.txt", text);
     return message_of([&] { load_tokenizer(vocabulary, merges); });
   };
-  const std::string start = "cannot use the tokenizer " + vocabulary.string() + ": ";
-  CHECK(refusal("t h e\n").find(start + "merge 0 is 't h e'") == 0);
-  CHECK(refusal("th\n").find(start + "merge 0 is 'th'") == 0);
-  CHECK(refusal("t h\nt \n").find(start + "merge 1 is 't '") == 0);
-  CHECK(refusal("q q\n").find(start + "merge 0 makes 'qq', which is no token") == 0);
-  CHECK(refusal("t xyz\n").find(start + "merge 0 is of 'xyz', which is no token") == 0);
+  const std::string start = "cannot use the tokenizer ",
+                    of_merges = start + (vocabulary.parent_path() / "merges.txt").string() + ": ";
+  CHECK(refusal("t h e\n").find(of_merges + "merge 0 is 't h e'") == 0);
+  CHECK(refusal("th\n").find(of_merges + "merge 0 is 'th'") == 0);
+  CHECK(refusal("t h\nt \n").find(of_merges + "merge 1 is 't '") == 0);
+  CHECK(refusal("t xyz\n").find(of_merges + "merge 0 is of 'xyz', which is no token") == 0);
+  CHECK(refusal("q q\n").find(start + vocabulary.string() + ": merge 0 makes 'qq', which is no token") == 0);
 }
 
 TEST_CASE("merges as one text each, as earlier files have them") {

@@ -35,6 +35,22 @@ inline constexpr auto features = [] {
   auto x = named("frozen", frozen(Affine{}))(input("x", rows_of(Axis::tokens, 8)));
   return named("trained", Affine{})(x);
 };
+struct Nested {
+  constexpr Expr operator()(Expr x) const { return stack("inner", 3, Affine{}, x); }
+};
+struct Body {
+  constexpr Expr operator()(Expr x) const { return stack("outer", 4, Nested{}, stack("layers", 5, Affine{}, x)); }
+};
+/// A body of layers and a head; `body` may be frozen.
+template <class B>
+struct WithHead {
+  B body;
+  constexpr Expr operator()() const {
+    return named("head", Affine{})(body(input("x", rows_of(Axis::tokens, 8))));
+  }
+};
+inline constexpr WithHead<Body> whole{};
+inline constexpr WithHead<Frozen<Body>> head_alone{frozen(Body{})};
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/stop_gradient");
@@ -80,6 +96,26 @@ TEST_CASE("what only serves frozen parameters is not compiled") {
   for (int s = 0; s < G::fusion.steps; ++s) with_backward += G::fusion.wanted[G::fusion.order[s]];
   CHECK(G::fusion.steps == 2);  // each product ends in its epilogue
   CHECK(with_backward == 1);
+}
+
+TEST_CASE("frozen layers keep nothing where nothing before them is trained, and give the same values") {
+  // In values: the head's operand and output; of each stack, within each layer around it, two that go on to the next.
+  const auto kept = [](const Columns& columns) { return columns.on[static_cast<int>(Axis::tokens)] / 8; };
+  CHECK(kept(GraphOf<head_alone>::layout.kept) <= 2 + 2 + 2 + 4 * 2);
+  CHECK(kept(GraphOf<whole>::layout.kept) > 2 * (5 + 4 * 3));
+  Evaluation<whole> a(Rows{.tokens = 3});
+  Evaluation<head_alone> b(Rows{.tokens = 3});
+  const auto run = [](auto& evaluation) {
+    test::fill_inputs(evaluation);
+    evaluation.forward();
+    std::ranges::fill(evaluation.output_gradient(), 1.0);
+    const std::vector<double> values(evaluation.output().begin(), evaluation.output().end());
+    evaluation.backward();
+    return values;
+  };
+  CHECK(run(a) == run(b));
+  for (const char* name : {"head.w", "head.b"}) CHECK(std::ranges::equal(a.gradient(name), b.gradient(name)));
+  CHECK(gradcheck<head_alone>().worst < 1e-7);
 }
 
 TEST_SUITE_END();

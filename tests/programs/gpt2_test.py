@@ -164,6 +164,9 @@ def main():
                 c if c in "\t\n" or c.isprintable() else "\ufffd" for c in expected.decode(errors="replace"))
             check(done.returncode == 0 and shown == wanted + "\n",
                   f"{form}: the text of the equations\n{shown!r}\n{wanted!r}\n{done.stderr.decode()}")
+            for flags in [("--threads", 3), ("--bfloat16",)]:  # which vectors of 16 alone are rounded by
+                other = run(folder, "--prompt", "tea", "--tokens", count, "--temperature", 0, *flags)
+                check(other.returncode == 0 and other.stdout == done.stdout, f"{flags[0]} writes it, too")
         done = run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3)
         check(done.returncode == 0 and done.stdout == run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3).stdout,
               "the same seed, the same text")

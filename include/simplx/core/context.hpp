@@ -34,6 +34,9 @@ struct Randomness {
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
+namespace cpu {
+class Team;  // cpu/threads.hpp
+}
 namespace detail {
 class Turn;  // core/turn.hpp
 }
@@ -48,6 +51,7 @@ struct Context {
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
   S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
   detail::Turn* turn = nullptr;  ///< among the threads that share these gradients; null: alone
+  cpu::Team* team = nullptr;     ///< that shares out products and attention where no backward follows; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it

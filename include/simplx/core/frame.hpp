@@ -118,6 +118,14 @@ struct Frame {
   detail::Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
   }
+  /// The threads that may share this step; nullptr_t in a graph with a backward, whose sequences threads share instead.
+  auto team() const {
+    if constexpr (G::fusion.has_backward) {
+      return nullptr;
+    } else {
+      return context.team;
+    }
+  }
   /// The columns that forward saved for backward.
   S* saved() const {
     constexpr int axis = static_cast<int>(out_shape.axis);

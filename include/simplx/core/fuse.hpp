@@ -22,6 +22,7 @@ inline constexpr int max_group = 64;
 template <int capacity>
 struct Fusion {
   bool wanted[capacity]{};       ///< a gradient flows through this node
+  bool has_backward = false;     ///< through one that is computed
   int group[capacity]{};         ///< of a map or reduction: the root of its group; otherwise -1
   int epilogue_of[capacity]{};   ///< of a group's root: the product it finishes, or -1
   int finished_by[capacity]{};   ///< of a product: the root of its epilogue, or -1
@@ -52,7 +53,7 @@ constexpr void mark_wanted(const Info* info, int count, Fusion<capacity>& fusion
   for (int i = count - 1; i >= 0; --i) {
     const Info& node = info[i];
     reached[i] |= node.result || node.kind == Kind::outputs;
-    if (node.executes()) fusion.wanted[i] &= reached[i];
+    if (node.executes()) fusion.has_backward |= fusion.wanted[i] &= reached[i];
     for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= fusion.wanted[i];
   }
 }

@@ -60,7 +60,9 @@ struct LayerSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      const Node* const stack = detail::node_at(root, stack_node);
+      const detail::Layer built = detail::layer_of(stack, layer);
+      if (stack->stops) detail::stop_at_frozen_layers(built.root);
       Lowering::rewrite(built.root);
       return f(built.root);
     });
@@ -257,6 +259,9 @@ struct PlannedGraph {
     }
     return result;
   }();
+  /// Values that go from layer to layer: all are kept for a backward, and without one each is read by the next alone.
+  template <int node>
+  static constexpr int carries = std::min(stack<node>.layers - 1, plain.info[node].stops ? 2 : stack<node>.layers);
   /// What the layers of a stack need.
   template <int node>
   static constexpr void count_layers(Info& info) {
@@ -275,8 +280,8 @@ struct PlannedGraph {
     } else {
       info.saved = Layers::offsets.kept[last];
     }
-    info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
-    info.workspace[info.shape.axis] += carry;           // a second gradient of the carry
+    info.saved[info.shape.axis] += carries<node> * carry;
+    if (!info.stops) info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
   }
   /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
   template <int node>

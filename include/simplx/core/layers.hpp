@@ -84,11 +84,12 @@ constexpr StackSettings stack_settings(Attributes stack) {
 constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
 constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
 
-/// The carry of a stack's block: the value that goes from layer to layer.
-constexpr Node* new_carry(Shape shape, Where where) {
-  Node* carry = leaf(Kind::input, shape, where);
+/// The carry of a stack's block: the value that goes from layer to layer, its gradient back, unless it stops there.
+constexpr Node* new_carry(const Node* stack) {
+  Node* carry = leaf(Kind::input, stack->shape, stack->where);
   carry->name = "carry";
-  carry->wanted = carry->carry = true;
+  carry->carry = true;
+  carry->wanted = !stack->stops;
   return carry;
 }
 
@@ -107,7 +108,7 @@ struct LayerNodes {
 };
 
 constexpr LayerNodes make_layer(const Node* stack, int layer) {
-  Node* carry = new_carry(stack->shape, stack->where);
+  Node* carry = new_carry(stack);
   Node* root = new_node();
   root->kind = Kind::outputs;
   Node* value = stack->block->make(stack->block, layer, carry);
@@ -190,7 +191,7 @@ constexpr BlockFault fault_of_block(Node* stack) {
   Node* values[2];
   Node* hub = new_node();
   for (Node*& value : values) {
-    Node* carry = new_carry(stack->shape, stack->where);
+    Node* carry = new_carry(stack);
     value = stack->block->make(stack->block, 0, carry);
     use(hub, carry), use(hub, value);
   }

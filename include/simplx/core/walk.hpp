@@ -72,6 +72,16 @@ constexpr void each_node(Node* root, Visit visit) {
 /// What frozen(...) does to a node.
 constexpr void freeze(Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }
 
+/// No gradient flows through frozen layers of what none is wanted of, and nothing of them is kept for a backward.
+constexpr void stop_at_frozen_layers(Node* root) {
+  each_node(root, [](Node* node) {
+    const bool trains = (node->kind == Kind::parameter || node->block) && !node->frozen;
+    node->depends = trains || (node->kind == Kind::input && node->wanted);
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) node->depends |= node->arguments[i]->depends;
+    node->stops |= node->block && !node->depends;
+  });
+}
+
 /// Frees all that is connected to the node: what it uses, what uses it, and so on.
 constexpr void release(Node* seed) {
   constexpr int listed = -3;

@@ -29,6 +29,7 @@
 #include <simplx/cpu/gemm.hpp>
 #include <simplx/cpu/math.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
+#include <simplx/cpu/threads.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -69,27 +70,32 @@ struct AttentionStep {
   static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
+  static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
-  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
+  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
+  /// [begin, end).
   template <int count, Index inner, Index query_stride = inner>
-  static void score(Index tokens, const S* queries, const S* store, Index next_block, S* scores, Index stride) {
+  static void score(Index begin, Index end, const S* queries, const S* store, Index next_block, S* scores,
+                    Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
-    for (Index first = 0; first < tokens; first += block, store += next_block) {
-      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store, Static<block>{},
-                                   scores + first, stride, NoEpilogue{}, 0);
+    for (Index i = begin; i < end; ++i) {
+      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store + i * next_block,
+                                   Static<block>{}, scores + i * block, stride, NoEpilogue{}, 0);
     }
   }
 
   /// The store of all keys, k_j = x_j W.
-  static void project_keys(Index tokens, const AttentionPast<S>& past, S* store) {
+  static void project_keys(Team* team, Index tokens, const AttentionPast<S>& past, S* store) {
     constexpr int rows = vector_bytes == 64 ? 4 : 2;
-    const S* from = past.keys;
-    for (Index first = 0; first < tokens; first += block, from += values * block, store += stored_keys * block) {
-      panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{}, from,
-                                   Static<block>{}, store, block, NoEpilogue{}, 0);
-    }
+    divide(team, blocks_of(tokens), tokens * stored_keys * values, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{},
+                                     past.keys + i * values * block, Static<block>{}, store + i * stored_keys * block,
+                                     block, NoEpilogue{}, 0);
+      }
+    });
   }
   /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
   static constexpr bool projects(Index rows, Index past) {
@@ -158,29 +164,33 @@ struct AttentionStep {
     }
   }
 
-  /// `count` tokens from number `token` on.
+  /// `count` tokens from number `token` on; heads are shared among the team.
   template <int count>
-  static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
-    const Index tokens = token + count, stride = round_up(tokens, block);
+  static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
+                  S* scratch) {
+    const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
     const S scale = 1 / std::sqrt(S(key_width));
-    S* scores = scratch;                       // (heads, stride) of one token, or (count, stride) of a head
-    S* queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
+    S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
+    S* const queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
     const auto project = [&](int h, int row, S* query) {
       matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
                                             in.query + row * keys + h * key_width, query);
     };
     constexpr bool all_heads = inputs && count == 1;  // read the store once
     if constexpr (all_heads) {
-      for (int h = 0; h < heads; ++h) project(h, 0, queries + h * values);
-      score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
+      divide(team, heads, values * keys, [&](Index begin, Index end) {
+        for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
+      });
+      divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
+        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
+      });
     }
-    for (int h = 0; h < heads; ++h) {
-      S* weights = scores + (all_heads ? h * stride : 0);
+    const auto attend = [&](int h, S* weights, S* query) {
       if constexpr (inputs && !all_heads) {
-        for (int row = 0; row < count; ++row) project(h, row, queries + row * values);
-        score<count, values>(tokens, queries, past.keys, values * block, weights, stride);
+        for (int row = 0; row < count; ++row) project(h, row, query + row * values);
+        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
       } else if constexpr (!inputs) {
-        score<count, key_width, keys>(tokens, in.query + h * key_width,
+        score<count, key_width, keys>(0, blocks, in.query + h * key_width,
                                       past.keys + h / key_group * key_width * block, stored_keys * block, weights,
                                       stride);
       }
@@ -213,7 +223,16 @@ struct AttentionStep {
           o[c] = result;
         }
       }
-    }
+    };
+    constexpr Index rooms = std::min(heads, most_rows / count);  // for scores: heads of one follow each other
+    constexpr Index work = heads * ((all_heads ? 0 : inputs ? values : key_width) + value_width);
+    divide(team, rooms, count * tokens * work, [&](Index begin, Index end) {
+      for (Index room = begin; room < end; ++room) {
+        for (Index h = heads * room / rooms; h < heads * (room + 1) / rooms; ++h) {
+          attend(static_cast<int>(h), scores + room * count * stride, queries + room * count * values);
+        }
+      }
+    });
   }
 };
 
@@ -224,7 +243,8 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
   return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
-/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
+/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
+/// keys and scores of all heads by tokens; it changes no bits.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
@@ -237,7 +257,7 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               AttentionPast<S> past, S* out, S* scratch) {
+                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
   using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
   const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
@@ -251,7 +271,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
   const auto each = [&]<class Of>(Of, bool remembered) {
     const auto next = [&]<int count>(std::integral_constant<int, count>) {
       if (!remembered) remember_rows(count);
-      Of::template run<count>(in, past, past_tokens, out, scratch);
+      Of::template run<count>(team, in, past, past_tokens, out, scratch);
       if constexpr (!inputs) in.key += count * Step::keys;
       in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
       past_tokens += count;
@@ -265,7 +285,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
       remember_rows(rows);
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
-      Step::project_keys(tokens, past, keys);
+      Step::project_keys(team, tokens, past, keys);
       past.keys = keys;
       return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/gemm.hpp
-/// Matrix products on one core: one register-tiled kernel with strides known at compile time.
+/// Matrix products: one register-tiled kernel with strides known at compile time.
 ///
 /// A tile of `tile_rows` x `tile_vectors` accumulators stays in registers over the whole inner dimension;
 /// weights are packed into panels as wide as the tile, so that the kernel reads them in order. The epilogue is
@@ -13,8 +13,10 @@
 #include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/panels.hpp>
 #include <simplx/cpu/simd.hpp>
+#include <simplx/cpu/threads.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -236,21 +238,23 @@ struct Completing {
   }
 };
 
-/// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm).
-template <Index K, Index N, Write mode, class Inner, class W, class S, class Epilogue>
-__attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, const W* a, const W* packed, S* c,
-                                          const Epilogue& epilogue) {
+/// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm), in columns [begin, end):
+/// from a wide panel on, up to another or the end.
+template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, Begin begin, End end, const W* a,
+                                          const W* packed, S* c, const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   const auto panel_at = [&](Index col, Index width) { return packed + col * K + from * width; };
   a += from;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
-  for (Index col = 0; col < whole; col += wide) {
+  for (Index col = begin; col < std::min<Index>(end, whole); col += wide) {
     const W* next = panel_at(col + wide, wide);
     panel<tile_rows, tile_vectors, mode>(
         rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
         col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
   }
+  if (end < N) return;
   if constexpr (whole < vectors) {
     for (Index col = whole; col < vectors; col += lanes<S>) {
       panel<8, 1, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, lanes<S>), Static<lanes<S>>{}, c + col,
@@ -267,20 +271,17 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, c
 /// must stay in the second level of the cache.
 inline constexpr Index panel_bytes = 256 << 10;
 
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue.
-///
-/// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
-template <Index K, Index N, Write mode, class W, class S, class Epilogue>
-void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
-  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+/// The columns [begin, end) of gemm.
+template <Index K, Index N, Write mode, class Begin, class End, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const W* packed,
+                                                        S* c, const Epilogue& epilogue) {
   constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
-    gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
+    gemm_block<K, N, block_mode>(rows, from, to - from, begin, end, a, packed, c, last);
   };
   if constexpr (blocks == 1) {
-    gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
+    gemm_block<K, N, mode>(rows, 0, Static<K>{}, begin, end, a, packed, c, epilogue);
   } else {
     constexpr std::integral_constant<Write, Write::store> store{};
     constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
@@ -288,6 +289,24 @@ void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogu
     block(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
     for (Index i = 1; i < blocks - completed; ++i) block(accumulate, i, NoEpilogue{});
     if constexpr (completed) block(store, blocks - 1, Completing<N, S, Epilogue>{c, epilogue});
+  }
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue. A team's threads take
+/// columns each: every number is the same sum for any of them.
+///
+/// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
+template <Index K, Index N, Write mode, class W, class S, class Epilogue, class Threads = std::nullptr_t>
+void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
+  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  constexpr Index wide = panel_width<S>, panels = N / wide;
+  if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {
+    gemm_columns<K, N, mode>(rows, Static<0>{}, Static<N>{}, a, packed, c, epilogue);
+  } else {
+    divide(team, panels, rows * K * N, [&](Index first, Index last) {
+      gemm_columns<K, N, mode>(rows, first * wide, last == panels ? N : last * wide, a, packed, c, epilogue);
+    });
   }
 }
 

@@ -54,11 +54,12 @@ void pack_transposed_pairs(const float* matrix, Twin* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros, and is one thread's.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
-template <Index K, Index N, Write mode, class Epilogue>
-void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch) {
+template <Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch,
+                   Threads team = nullptr) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
@@ -66,7 +67,7 @@ void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, con
     }
   }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
-  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
+  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue, team);
 }
 
 /// Pairs of scratch that the products of x (rows, K) and dy (rows, N) need.

@@ -71,43 +71,46 @@ struct FromRow {
   }
 };
 
-/// Rows [begin, end) of a product, from the (K, N) weights, (N, K) if `transposed`.
-template <Index K, Index N, bool transposed, Write mode, class Epilogue>
+/// Rows [begin, end) of a product, from the (K, N) weights, (N, K) if `transposed`; strips of columns for each thread.
+template <Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
 __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const float* a, const float* weight, float* c,
-                                               const Epilogue& epilogue) {
+                                               const Epilogue& epilogue, Threads team = nullptr) {
   using V = Vec<float>;
   constexpr Index L = lanes<float>;
-  if constexpr (!transposed) {
-    // Eight rows of weights at a time are read along, as memory likes it; the sums wait in c.
-    constexpr Index depth = 8;
-    constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
-    const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
-      for (Index col = 0; col < N; col += strip_columns) {
-        panel<8, strip_columns / L, part_mode>(end - begin, Static<depth>{}, a + begin * K + from, Static<K>{},
-                                               Static<1>{}, weight + from * N + col, Static<N>{}, c + begin * N + col,
-                                               Static<N>{}, last, col);
+  divide(team, N / strip_columns, (end - begin) * K * N, [&](Index first, Index last) {
+    first *= strip_columns, last *= strip_columns;
+    if constexpr (!transposed) {
+      // Eight rows of weights at a time are read along, as memory likes it; the sums wait in c.
+      constexpr Index depth = 8;
+      constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
+      const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& finish) {
+        for (Index col = first; col < last; col += strip_columns) {
+          panel<8, strip_columns / L, part_mode>(end - begin, Static<depth>{}, a + begin * K + from, Static<K>{},
+                                                 Static<1>{}, weight + from * N + col, Static<N>{}, c + begin * N + col,
+                                                 Static<N>{}, finish, col);
+        }
+      };
+      part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
+      for (Index from = depth; from < K - completed * depth; from += depth) {
+        part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
       }
-    };
-    part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
-    for (Index from = depth; from < K - completed * depth; from += depth) {
-      part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
-    }
-    if constexpr (completed) {
-      const FromRow<Epilogue> moved{epilogue, begin};
-      part(std::integral_constant<Write, Write::store>{}, K - depth,
-           Completing<N, float, FromRow<Epilogue>>{c + begin * N, moved});
-    }
-  } else {
-    for (Index col = 0; col < N; col += L) {
-      for (Index row = begin; row < end; ++row) {
-        V products[L]{};
-        for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
-        V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
-        if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
-        store(c + row * N + col, value);
+      if constexpr (completed) {
+        const FromRow<Epilogue> moved{epilogue, begin};
+        part(std::integral_constant<Write, Write::store>{}, K - depth,
+             Completing<N, float, FromRow<Epilogue>>{c + begin * N, moved});
+      }
+    } else {
+      for (Index col = first; col < last; col += L) {
+        for (Index row = begin; row < end; ++row) {
+          V products[L]{};
+          for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
+          V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
+          if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
+          store(c + row * N + col, value);
+        }
       }
     }
-  }
+  });
 }
 
 /// Rows from `row` on, `count` of them, and what `depth` numbers of the inner dimension from `from` on give of their
@@ -140,14 +143,14 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors
-template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
+///         rows <= few_rows, 2 rows K N FLOPs of vectors, which the team's threads share
+template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue, class Threads = std::nullptr_t>
 void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
-                 const Epilogue& epilogue, Twin* scratch) {
+                 const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
-    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
+    return rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue, team);
   }
   const Extent of_weights = PackedPieces<K, N>::extent(packed);
   for (Index row = 0; row < rows; row += piece_rows) {

@@ -96,11 +96,11 @@ struct LinearProduct {
     }
   }
 
-  /// Y = epilogue(X W); needs takes_epilogue.
-  template <class Epilogue>
+  /// Y = epilogue(X W); needs takes_epilogue. A team shares what is large, and changes no bits.
+  template <class Epilogue, class Threads = std::nullptr_t>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
-                      const Epilogue& epilogue) {
-    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue);
+                      const Epilogue& epilogue, Threads team = nullptr) {
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue, team);
   }
   /// Y = X W
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
@@ -140,23 +140,24 @@ struct LinearProduct {
   using Turned = LinearProduct<Backend, N, K, !transposed, prepared>;
 
   /// Y (=|+=) epilogue(X W); with an epilogue it needs takes_epilogue.
-  template <Write mode, class Epilogue>
+  template <Write mode, class Epilogue, class Threads = std::nullptr_t>
   static void multiply(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
-                       const Epilogue& epilogue) {
+                       const Epilogue& epilogue, Threads team = nullptr) {
     if constexpr (splits) {
       if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch));
+        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
+                                                   team);
       }
     }
     if constexpr (rounds) {
-      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch), team);
     } else if constexpr (by_panels(N)) {
       if constexpr (!prepared) {
         if (rows <= few_rows) return multiply_few<mode>(rows, x, weight, y, epilogue);
         pack_forward(weight, scratch);
         packed = scratch;
       }
-      gemm<K, N, mode>(rows, x, packed, y, epilogue);
+      gemm<K, N, mode>(rows, x, packed, y, epilogue, team);
     } else if constexpr (of_vector && mode == Write::store) {
       matrix_vector<K>(rows, x, weight, y);
     } else {

@@ -2,9 +2,12 @@
 #pragma once
 
 /// \file simplx/cpu/threads.hpp
-/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done. divide: shares of a
+/// loop for them.
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <string>
@@ -95,6 +98,19 @@ class Team {
     if (first) std::rethrow_exception(first);
   }
 
+  /// Calls f(begin, end) for `shares` of [0, count), as even as can be, each by a thread of its own, or all of it here
+  /// without a team. `shares` is at most the threads of the team, and what they compute does not depend on it.
+  template <class F>
+  static void divide(Team* team, Index count, Index shares, const F& f) {
+    shares = team ? std::max<Index>(std::min({shares, count, static_cast<Index>(team->size())}), 1) : 1;
+    const auto share = [&](int member) {
+      if (member < shares) f(count * member / shares, count * (member + 1) / shares);
+    };
+    using Function = decltype(share);
+    if (shares > 1) return team->run(share);
+    call<Function>(const_cast<void*>(static_cast<const void*>(&share)), 0);
+  }
+
  private:
   /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
   /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
@@ -142,5 +158,21 @@ class Team {
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
+
+/// Multiply-adds that are worth the microsecond or two in which another thread takes them over.
+inline constexpr Index least_share = Index(1) << 17;
+
+/// Calls f(begin, end) for shares of [0, count), which together are `work` multiply-adds.
+///
+/// Cost    as Team::run, where there is work for several threads
+template <class F>
+void divide(Team* team, Index count, Index work, const F& f) {
+  Team::divide(team, count, work / least_share, f);
+}
+/// All of it, in a graph whose steps threads do not share.
+template <class F>
+__attribute__((always_inline)) inline void divide(std::nullptr_t, Index count, Index, const F& f) {
+  f(Index(0), count);
+}
 
 }  // namespace simplx::cpu

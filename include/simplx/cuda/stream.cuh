@@ -34,16 +34,16 @@ class Stream<model, Cuda<precision>> {
   using Run = StreamedGraph<G, Backend>;
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
-  /// change meanwhile. `chunk`: tokens evaluated at once at most, with room for the logits of all of them.
+  /// change meanwhile. A chunk, of 256 tokens unless given, has room for the logits of all of them.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions; if the device's memory is
   ///         short
   /// Cost    bytes(); afterwards CUDA allocates what it needs for the work of feeds that come again, nothing else does.
   ///         A chunk reads all weights once
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 256)
+  explicit Stream(Net& net, const StreamOptions& options = {})
       : net_(net),
-        capacity_(checked_context(context, Net::longest_sequence())),
-        chunk_(std::min(std::max<Index>(chunk, 1), context)),
+        capacity_(checked_context(options.context.value_or(Net::usual_context()), Net::longest_sequence())),
+        chunk_(std::min(std::max<Index>(options.chunk.value_or(256), 1), capacity_)),
         arena_(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(chunk_)), rows_of(chunk_), detail::Seeds::none),
         stores_(Run::table.all().per_token * round_up(capacity_, gpu::step_tile)),
         once_(Run::table.all().once),

@@ -109,7 +109,8 @@ class Inference : public detail::LogitsModel<model> {
   /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
-  /// Cost    a forward pass over all tokens; allocates if none so long came before
+  /// Cost    a forward pass over all tokens, of which all threads share large products; allocates if none so long came
+  ///         before
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const Context<S> context = begin(tokens);
     Run::forward(context);
@@ -149,38 +150,57 @@ class Inference : public detail::LogitsModel<model> {
     parts.divide(batch);
     const int busy = static_cast<int>(std::min<Index>(team_.size(), parts.count()));
     make_room(parts.capacity(), busy);
+    prepare(&team_);
     std::atomic<Index> next = 0;
-    team_.run([&](int member) {
-      if (member >= busy) return;
+    const auto evaluate = [&](int member, cpu::Team* team) {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
-        Context<S> context = give_weights(workspace.context_of(batch.segments(), first, last));
+        Context<S> context = with_weights(workspace.context_of(batch.segments(), first, last));
+        context.team = team;
         context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
         context.outputs[0] = to.data() + Model::logits_before(batch, first);
         Run::forward(context);
       }
+    };
+    if (busy == 1) return evaluate(0, &team_);
+    team_.run([&](int member) {
+      if (member < busy) evaluate(member, nullptr);
     });
   }
 
-  /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
-  Context<S> give_weights(Context<S> context) {
-    prepared_([&] { Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr); });
+  /// The context with the addresses of the weights, which its team prepares where they have changed; for several threads
+  /// at once.
+  Context<S> give_weights(const Context<S>& context) {
+    prepare(context.team);
+    return with_weights(context);
+  }
+
+ private:
+  void prepare(cpu::Team* team) {
+    prepared_([&] {
+      const int parts = team ? team->size() : 1;
+      const auto part = [&](int member) {
+        Run::prepare(parameters_.data(), packed_.data(), /*turned*/ nullptr, member, parts);
+      };
+      parts > 1 ? team->run(part) : part(0);
+    });
+  }
+  Context<S> with_weights(Context<S> context) const {
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();
     return context;
   }
-
- private:
   /// The context of a forward pass over these tokens.
   Context<S> begin(std::span<const std::int32_t> tokens) {
     const Index length = Model::checked_length(tokens);
     make_room(Rows{.tokens = length}, 1);
     offsets_[1] = length;
-    Context<S> context = give_weights(workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length));
+    Context<S> context = workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length);
+    context.team = &team_;
     context.inputs[0] = tokens.data();
-    return context;
+    return give_weights(context);
   }
   /// So many workspaces that hold these rows at least.
   void make_room(const Rows& rows, int threads) {

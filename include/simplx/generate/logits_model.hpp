@@ -10,6 +10,7 @@
 #include <simplx/train/trained_model.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -26,13 +27,19 @@ struct Untrained {
       detail::freeze(node);
       node->wanted = false;
     });
+    detail::stop_at_frozen_layers(evaluated.root);
     return f(evaluated.root);
   }
 };
 
 struct InferenceOptions {
   std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;         ///< that evaluate a batch, on a CPU
+  int threads = 1;         ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
+};
+struct StreamOptions {
+  std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
+  std::optional<Index> chunk{};    ///< tokens evaluated at once at most
+  int threads = 1;                 ///< on a CPU, that share large products, and attention to many tokens
 };
 
 namespace detail {

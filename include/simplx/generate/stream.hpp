@@ -8,6 +8,7 @@
 ///     stream.feed(prompt);                      // logits of the last token
 ///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
 ///
+/// With {.threads = 4} the threads share what is large of each token; the logits have the same bits for any number.
 /// New rows run through the ordinary kernels; ops that look at rows before them remember what they need
 /// (streamed.hpp). What cannot be streamed does not compile.
 
@@ -37,25 +38,27 @@ class Stream {
   static constexpr Index usual_chunk() { return Net::vocab() > 4096 ? 64 : 256; }
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
-  /// change meanwhile. `chunk`: tokens evaluated at once at most.
+  /// change meanwhile.
   ///
-  /// Errors  throws Error if the context is no token, or longer than the model's positions
+  /// Errors  throws Error if the context is no token, or longer than the model's positions; for less than one thread,
+  ///         or if the system does not start them all
   /// Cost    cache_bytes<model, S>(context), the workspace of a chunk and, where keys are folded into queries, room for
   ///         those of a layer; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = usual_chunk())
+  explicit Stream(Net& net, const StreamOptions& options = {})
       : net_(net),
-        capacity_(checked_context(context, Net::longest_sequence())),
-        chunk_(std::min(std::max<Index>(chunk, 1), context)),
+        capacity_(checked_context(options.context.value_or(Net::usual_context()), Net::longest_sequence())),
+        chunk_(std::min(std::max<Index>(options.chunk.value_or(usual_chunk()), 1), capacity_)),
+        team_(options.threads),
         workspace_(Rows{.tokens = chunk_}, detail::Seeds::none),
-        remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
-        scratch_(Run::scratch(chunk_, context)) {}
+        remembered_(simplx::cache_bytes<model, S>(capacity_) / static_cast<Index>(sizeof(S))),
+        scratch_(Run::scratch(chunk_, capacity_)) {}
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
   ///         has changed
-  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them; no
-  ///         allocation
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
+  ///         threads share these; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
     detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
@@ -87,7 +90,9 @@ class Stream {
   void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
-    Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
+    Context<S> context = workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows);
+    context.team = &team_;
+    context = net_.give_weights(context);
     context.past = size_;
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, cpu::token_block<S>);
@@ -99,6 +104,7 @@ class Stream {
 
   Net& net_;
   Index capacity_, chunk_, size_ = 0;
+  cpu::Team team_;
   detail::Workspace<G, Backend> workspace_;
   cpu::Buffer<S> remembered_, scratch_;
   Index offsets_[2] = {0, 0};

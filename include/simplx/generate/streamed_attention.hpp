@@ -80,7 +80,7 @@ struct streamed_attention : by_row {
       past.values += stored_keys<F> * memory.capacity;
     }
     cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
-        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
+        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch, frame.team());
   }
 };
 

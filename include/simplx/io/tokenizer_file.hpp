@@ -32,6 +32,9 @@ class TokenizerFile {
  public:
   explicit TokenizerFile(std::filesystem::path path) : path_(std::move(path)) {}
 
+  /// Which of them is read from now on, for refusals.
+  void reads(std::filesystem::path path) { path_ = std::move(path); }
+
   [[noreturn]] void refuse(const std::string& reason, const std::string& hint) const {
     throw Error("cannot use the tokenizer " + path_.string() + ": " + reason, hint);
   }
@@ -175,6 +178,7 @@ inline Tokenizer load_tokenizer(const std::filesystem::path& vocabulary, const s
   const MappedFile mapped_vocabulary(vocabulary), mapped_merges(merges);
   const nlohmann::json json = file.json(mapped_vocabulary.text());
   for (const auto& [name, number] : json.items()) file.add_token(name, number);
+  file.reads(merges);
   std::string_view text = mapped_merges.text();
   for (bool first = true; !text.empty(); first = false) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -182,6 +186,7 @@ inline Tokenizer load_tokenizer(const std::filesystem::path& vocabulary, const s
     const std::string_view merge = line.ends_with('\r') ? line.substr(0, line.size() - 1) : line;
     if (!merge.empty() && !(first && merge.starts_with("#version"))) file.add_merge(merge);
   }
+  file.reads(vocabulary);
   return file.finish();
 }
 

@@ -77,11 +77,11 @@ struct op<"matmul"> : kernel_op {
     }
   }
 
-  template <class S, Path path, class F, class... Epilogue>
-  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue&... epilogue) {
+  template <class S, Path path, class F, class Epilogue = cpu::NoEpilogue>
+  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue = {}) {
     using Linear = typename Product<F>::template On<Cpu<S, path>>;
     Linear::forward(frame.rows(), frame.template in<0>(), frame.template in<1>(), frame.packed(), frame.scratch(), out,
-                    epilogue...);
+                    epilogue, frame.team());
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path> backend, const F& frame) {

@@ -119,7 +119,8 @@ struct op<"stack"> : kernel_op {
     constexpr Index columns = room_of(F::out_shape);
     const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
     const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
-    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
+    constexpr int carries = std::max(F::Graph::template carries<F::index>, 1);
+    return frame.context.kept[axis] + (at + layer % carries * columns) * frame.context.stride[axis];
   }
 
   template <class Backend, class F>

@@ -42,7 +42,8 @@ constexpr Expr stop_gradient(At x) {
   return result;
 }
 
-/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
+/// keep nothing for one if nothing before them is trained.
 template <class Module>
 struct Frozen {
   Module module;
@@ -52,6 +53,7 @@ struct Frozen {
       -> decltype(detail::as_results(module(arguments...))) {
     const auto results = detail::as_results(module(arguments...));
     detail::each_made(results, detail::freeze, arguments...);
+    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
     return results;
   }
 };
