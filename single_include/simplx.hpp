@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c116e53de204ca25
+// sha256 of the headers: 06158c7d4ad4b854
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13381,8 +13381,8 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "give the tokens of the longest sequence, at least 1, by `context` of TrainerOptions or StreamOptions, or "
-                "the second argument of Replay: a model with neither positions nor a member `context` says none");
+                "give the tokens of the longest sequence, at least 1, as `context` of TrainerOptions or StreamOptions, "
+                "or to Replay: a model with neither positions nor a member `context` says none");
   }
   check_length("a context", context, longest);
   return context;

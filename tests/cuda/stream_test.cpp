@@ -191,7 +191,7 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
   NetOn<logits_of<alibi>, Precision::float64> net({.seed = 2});
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
-  Stream<logits_of<alibi>, Cpu<double>> on_cpu(exact, 10);
+  Stream<logits_of<alibi>, Cpu<double>> on_cpu(exact, {.context = 10});
   StreamOn<logits_of<alibi>, Precision::float64> on_device(net, {.context = 10});
   const std::vector<std::int32_t> prompt{1, 2, 3};
   const auto written = [&](auto& stream) {

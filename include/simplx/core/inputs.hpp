@@ -28,8 +28,8 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "give the tokens of the longest sequence, at least 1, by `context` of TrainerOptions or StreamOptions, or "
-                "the second argument of Replay: a model with neither positions nor a member `context` says none");
+                "give the tokens of the longest sequence, at least 1, as `context` of TrainerOptions or StreamOptions, "
+                "or to Replay: a model with neither positions nor a member `context` says none");
   }
   check_length("a context", context, longest);
   return context;
