@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 06158c7d4ad4b854
+// sha256 of the headers: 92bb672d4240256b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17685,8 +17685,8 @@ class Inference : public detail::LogitsModel<model> {
     });
   }
 
-  /// The context with the addresses of the weights, which its team prepares where they have changed; for several threads
-  /// at once.
+  /// The context with the addresses of the weights, which its team prepares where they have changed; for several
+  /// threads at once.
   Context<S> give_weights(const Context<S>& context) {
     prepare(context.team);
     return with_weights(context);

@@ -169,8 +169,8 @@ class Inference : public detail::LogitsModel<model> {
     });
   }
 
-  /// The context with the addresses of the weights, which its team prepares where they have changed; for several threads
-  /// at once.
+  /// The context with the addresses of the weights, which its team prepares where they have changed; for several
+  /// threads at once.
   Context<S> give_weights(const Context<S>& context) {
     prepare(context.team);
     return with_weights(context);
