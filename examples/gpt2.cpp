@@ -32,7 +32,7 @@ struct Options {
   std::string prompt = "The transformer";
   long tokens = 60;
   Sampling sampling{.temperature = 0.8, .top_k = 40, .seed = 1};
-  int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));  // more wait for memory
   bool bfloat16 = false;
 };
 
@@ -57,7 +57,7 @@ void write(const Options& options) {
                             tokenizer.size(), model.vocab),
                 "take that of the model");
   }
-  Inference<logits_of<model>, Cpu<float, path>> net;
+  Inference<logits_of<model>, Cpu<float, path>> net({.initial_values = false, .threads = options.threads});
   const bool has_prefix = SafetensorsFile::read(weights).find("transformer.wte.weight");
   // Masks, which are no parameters, and the head, which is the embedding.
   load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},

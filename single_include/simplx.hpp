@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 92bb672d4240256b
+// sha256 of the headers: 96969071723cfe36
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6524,16 +6524,14 @@ class Team {
   /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
   template <class F>
   void run(F&& f) {
-    using Function = std::remove_reference_t<F>;
-    void* const function = const_cast<void*>(static_cast<const void*>(&f));
-    if (workers_.empty()) return call<Function>(function, 0);
+    if (workers_.empty()) return run_alone(f);
     Shared& shared = *shared_;
     if (shared.process != this_process()) {
       throw Error("these threads were started before fork(), which copies none of them",
                   "make what has more than one thread in the process that runs it");
     }
-    shared.function = function;
-    shared.call = call<Function>;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = call<std::remove_reference_t<F>>;
     shared.running.store(size() - 1, std::memory_order_relaxed);
     shared.round.fetch_add(1, std::memory_order_release);
     shared.round.notify_all();
@@ -6549,17 +6547,10 @@ class Team {
     if (first) std::rethrow_exception(first);
   }
 
-  /// Calls f(begin, end) for `shares` of [0, count), as even as can be, each by a thread of its own, or all of it here
-  /// without a team. `shares` is at most the threads of the team, and what they compute does not depend on it.
+  /// Calls f(0) here, by the same instructions as run.
   template <class F>
-  static void divide(Team* team, Index count, Index shares, const F& f) {
-    shares = team ? std::max<Index>(std::min({shares, count, static_cast<Index>(team->size())}), 1) : 1;
-    const auto share = [&](int member) {
-      if (member < shares) f(count * member / shares, count * (member + 1) / shares);
-    };
-    using Function = decltype(share);
-    if (shares > 1) return team->run(share);
-    call<Function>(const_cast<void*>(static_cast<const void*>(&share)), 0);
+  static void run_alone(F&& f) {
+    call<std::remove_reference_t<F>>(const_cast<void*>(static_cast<const void*>(&f)), 0);
   }
 
  private:
@@ -6613,14 +6604,20 @@ class Team {
 /// Multiply-adds that are worth the microsecond or two in which another thread takes them over.
 inline constexpr Index least_share = Index(1) << 17;
 
-/// Calls f(begin, end) for shares of [0, count), which together are `work` multiply-adds.
+/// Calls f(begin, end) for even shares of [0, count), which together are `work` multiply-adds, each on a thread of the
+/// team; for all of it here if that is less work, or there is no team. What f computes must not depend on the shares.
 ///
-/// Cost    as Team::run, where there is work for several threads
+/// Cost    as Team::run, where there are several
 template <class F>
 void divide(Team* team, Index count, Index work, const F& f) {
-  Team::divide(team, count, work / least_share, f);
+  const Index threads = team ? team->size() : 1;
+  const Index shares = std::max<Index>(std::min({threads, count, work / least_share}), 1);
+  const auto share = [&](int member) {
+    if (member < shares) f(count * member / shares, count * (member + 1) / shares);
+  };
+  shares > 1 ? team->run(share) : Team::run_alone(share);
 }
-/// All of it, in a graph whose steps threads do not share.
+/// For all of it, in a graph whose steps threads do not share.
 template <class F>
 __attribute__((always_inline)) inline void divide(std::nullptr_t, Index count, Index, const F& f) {
   f(Index(0), count);
@@ -17404,8 +17401,9 @@ struct Untrained {
 };
 
 struct InferenceOptions {
-  std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;         ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
+  std::uint64_t seed = 0;      ///< of the initial values
+  bool initial_values = true;  ///< of the parameters; without they are 0, which takes less time where others are loaded
+  int threads = 1;             ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
 };
 struct StreamOptions {
   std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
@@ -17591,7 +17589,7 @@ class Inference : public detail::LogitsModel<model> {
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, options.seed, parameters_.data());
+    if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }
 

@@ -35,6 +35,10 @@ inline constexpr auto two_tables = [] {
   auto i = indices("tokens", Axis::tokens);
   return stack("blocks", 2, Placed{}, embedding(weight("large", 9, 4), i) + embedding(weight("small", 5, 4), i));
 };
+/// With constants that are drawn, the bases of Eq. (6).
+inline constexpr Decoder with_bases{.block = shaped_reparam, .vocab = 9, .width = 8, .heads = 2, .layers = 1,
+                                    .context = 10};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("generate/inference");
@@ -228,6 +232,17 @@ TEST_CASE("of threads that need work done the first does it, and the others find
   by_four_threads();
   CHECK(begun == 2);
   CHECK(!early);
+}
+
+TEST_CASE("without initial values parameters are zeros, and constants what they are with them") {
+  using Net = Inference<logits_of<with_bases>, Cpu<float>>;
+  Net net({.seed = 3, .initial_values = false}), drawn({.seed = 3});
+  CHECK(std::ranges::count(net.parameters(), 0.0f) == std::ssize(net.parameters()));
+  CHECK(std::ranges::equal(net.constants(), drawn.constants()));
+  CHECK(net.constants().size() > 64);
+  std::ranges::copy(drawn.parameters(), net.parameters().begin());
+  const auto tokens = test::some_tokens(5, 9);
+  CHECK(std::ranges::equal(net.logits(tokens), drawn.logits(tokens)));
 }
 
 TEST_SUITE_END();

@@ -40,7 +40,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
       : tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants) {
-    initialise(tensors_.parameters, options.seed, parameters().data());
+    if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters().data());
     initialise(tensors_.constants, options.seed, constants().data());
   }
 

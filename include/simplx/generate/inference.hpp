@@ -75,7 +75,7 @@ class Inference : public detail::LogitsModel<model> {
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, options.seed, parameters_.data());
+    if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }
 
