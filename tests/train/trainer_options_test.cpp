@@ -27,7 +27,7 @@ TEST_CASE("counts below their least value, and a context that the model does not
   CHECK_THROWS_WITH_AS(checked({.context = 129}, 128, 128),
                        doctest::Contains("a context of 129 tokens, but the model's positions end at 128"), Error);
   CHECK_THROWS_WITH_AS(checked({.context = -3}, 128, 128), doctest::Contains("a context of -3 tokens"), Error);
-  CHECK_THROWS_WITH_AS(checked({}, no_limit, 0), doctest::Contains("TrainerOptions::context"), Error);
+  CHECK_THROWS_WITH_AS(checked({}, no_limit, 0), doctest::Contains("`context` of TrainerOptions"), Error);
 }
 
 TEST_SUITE_END();
