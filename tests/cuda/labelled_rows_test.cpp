@@ -33,13 +33,14 @@ constexpr Encoder wide_held = wide(false), wide_tiled = wide(true);
 
 /// A head that needs its x twice, and may have what does not go row by row, or look labels up.
 struct Head {
-  bool dropout = false, mixes = false, labels_twice = false;
+  bool dropout = false, mixes = false, labels_twice = false, frozen_end = false;
 
   constexpr Expr operator()(Expr x, Expr table) const {
     const Expr h = gelu(x * weight("head.weight", width(x), width(x)));
     x = x + (dropout ? named("head.dropout", Dropout{0.5})(h) : h);
     x = mixes ? cumulative_sum(x) : x;
     const Expr labels = indices("labels", Axis::tokens);
+    if (frozen_end) x = frozen([](Expr y) { return y * weight("end.weight", width(y), width(y)); })(x);
     if (labels_twice) x = x + embedding(table, labels);
     return cross_entropy(x * transpose(table), labels);
   }
@@ -48,7 +49,8 @@ struct WithHead {
   Head head;
   constexpr Expr operator()() const { return masked.ending_with(head); }
 };
-constexpr WithHead twice{}, dropping{{.dropout = true}}, matrix{{.mixes = true}}, looking_up{{.labels_twice = true}};
+constexpr WithHead twice{}, dropping{{.dropout = true}}, matrix{{.mixes = true}}, looking_up{{.labels_twice = true}},
+    ending_frozen{{.frozen_end = true}};
 
 struct Results {
   Expr loss, hidden;
@@ -187,6 +189,7 @@ TEST_CASE("the head of a model whose tokens see ahead begins where its rows were
   CHECK(ops_of_head<tiled>() == "embedding layer_norm matmul add gelu layer_norm linear_cross_entropy output");
   CHECK(ops_of_head<without_norm>() == "embedding linear_cross_entropy output");
   CHECK(ops_of_head<twice>() == "embedding layer_norm matmul gelu add matmul cross_entropy output");
+  CHECK(ops_of_head<ending_frozen>() == "embedding layer_norm matmul gelu add matmul matmul cross_entropy output");
   CHECK(ops_of_head<hidden_too>() == "embedding matmul cross_entropy output");
   CHECK(ops_of_head<dropping>() == "embedding matmul cross_entropy output");
   CHECK(ops_of_head<matrix>() == "embedding matmul cross_entropy output");
@@ -218,6 +221,7 @@ TEST_CASE("losses, gradients and steps are those of the CPU, however many tokens
   is_that_of_the_cpu<masked>();
   is_that_of_the_cpu<tiled>();
   is_that_of_the_cpu<twice>();
+  is_that_of_the_cpu<ending_frozen>();
 }
 
 TEST_CASE("labels that a table is asked for train it") {

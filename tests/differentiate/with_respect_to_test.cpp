@@ -5,6 +5,7 @@
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/ops/stack.hpp>
 #include <simplx/ops/stop_gradient.hpp>
 
 #include <doctest/doctest.h>
@@ -20,6 +21,22 @@ inline constexpr auto loss = [] {
 constexpr Expr loss_of(Expr w) { return sum(square(input("x", rows_of(Axis::batch, 3)) * w)); }
 inline constexpr auto loss_of_w = [] { return loss_of(weight("w", 3, 3, normal(1))); };
 inline constexpr auto frozen_loss = [] { return loss_of(frozen(weight("w", 3, 3, normal(1)))); };
+struct Layers {
+  constexpr Expr operator()(Expr x) const {
+    const auto layer = [](Expr y) { return tanh(y * weight("w", 3, 3, normal(1))); };
+    return stack("layers", 3, layer, x * weight("first", 3, 3, normal(1)));
+  }
+};
+template <class Module>
+struct Around {
+  Module module;
+  constexpr Expr operator()() const {
+    auto x = input("x", rows_of(Axis::batch, 3));
+    return sum(square(x + module(x)));
+  }
+};
+inline constexpr Around<Layers> around_layers{};
+inline constexpr Around<Frozen<Layers>> around_frozen_layers{frozen(Layers{})};
 using All = GraphOf<loss>;
 using Bias = GraphOf<with_respect_to<loss, "bias">>;
 constexpr int wanted_leaves(const auto& graph) {
@@ -55,6 +72,17 @@ TEST_CASE("what is frozen has a gradient where one is asked for") {
   CHECK(f.value_and_grad() == g.value_and_grad());
   CHECK(f.gradient<"w">() == g.gradient<"w">());
   CHECK(g.gradient<"w">().norm() > 0);
+}
+
+TEST_CASE("frozen layers pass on what is asked for before them") {
+  Function<with_respect_to<around_frozen_layers, "x", "first">> f(3);
+  Function<with_respect_to<around_layers, "x", "first">> g(3);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(5, 3);
+  f.set<"x">(x), g.set<"x">(x);
+  CHECK(f.value_and_grad() == g.value_and_grad());
+  CHECK(f.gradient<"x">() == g.gradient<"x">());
+  CHECK(f.gradient<"first">() == g.gradient<"first">());
+  CHECK(g.gradient<"first">().norm() > 0);
 }
 
 TEST_SUITE_END();

@@ -6,6 +6,8 @@
 #include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
+#include <simplx/ops/stack.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 #include "support.hpp"
 
@@ -94,6 +96,14 @@ inline constexpr auto at_zero = [] {
   return Higher{derived(derived(pow(x, 0.0))), derived(derived(derived(pow(x, 1.0)))),
                 derived(derived(square(rms_norm(x, fixed("gain", 1, 2, constant(1)), 0.5))))};
 };
+
+/// Frozen layers are no constants: they are refused as others are, whether x is a variable or not.
+inline constexpr auto through_frozen_layers = [] {
+  auto x = input("x", rows_of(Axis::tokens, 2));
+  const auto layers = [](Expr y) { return stack("layers", 2, [](Expr z) { return tanh(z); }, y * weight("w", 2, 2)); };
+  return grad(square(x) + frozen(layers)(x), x);
+};
+static_assert(detail::broken_summary<Root<through_frozen_layers>>.rule == Tag("grad"));
 
 }  // namespace
 

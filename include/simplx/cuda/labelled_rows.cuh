@@ -101,6 +101,7 @@ struct LabelledHead {
 /// Makes the change, if there is anything to leave out.
 constexpr bool gather_labelled(Node* root, const char* rows) {
   const detail::Chain chain = detail::chain_of(root);
+  for (Node* node = chain.head; node; node = node->link) node->depends = false;  // as frozen(...) has left it
   LabelledHead head;
   head.find_loss(chain);
   if (head.x) {

@@ -28,9 +28,10 @@ struct WithRespectTo {
       while (which < count && !(wanted[which] == node->name)) ++which;
       if (node->kind == Kind::input) node->wanted = which < count;
       if (node->kind == Kind::parameter) node->frozen = which == count;
-      if (node->block) node->frozen = true;  // what a stack makes bears other names
+      if (node->block) node->frozen = true, node->stops = false;  // what a stack makes bears other names
       if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
+    each_result(results, [](Expr result, const char*) { stop_at_frozen_layers(result.node); });
     for (int i = 0; i < count; ++i) {
       if (!found[i]) mark_broken(results, i);
     }

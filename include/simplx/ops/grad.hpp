@@ -51,7 +51,8 @@ constexpr Expr grad(Expr y, Expr x) {
     nodes[count] = node;
     node->index = count++;
     depends[node->index] = node == x.node;
-    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+    const bool constant = node->stops && !node->block;  // frozen layers stop only what nobody asked for before
+    for (int i = 0; i < node->argument_count && !constant; ++i) {
       depends[node->index] |= depends[node->arguments[i]->index];
     }
   });
