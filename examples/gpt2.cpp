@@ -57,7 +57,7 @@ void write(const Options& options) {
                             tokenizer.size(), model.vocab),
                 "take that of the model");
   }
-  Inference<logits_of<model>, Cpu<float, path>> net({.initial_values = false, .threads = options.threads});
+  Inference<logits_of<model>, Cpu<float, path>> net({.initial_values = false});
   const bool has_prefix = SafetensorsFile::read(weights).find("transformer.wte.weight");
   // Masks, which are no parameters, and the head, which is the embedding.
   load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},

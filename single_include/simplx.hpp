@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 96969071723cfe36
+// sha256 of the headers: febcf0c909128fde
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17217,9 +17217,10 @@ struct WithRespectTo {
       while (which < count && !(wanted[which] == node->name)) ++which;
       if (node->kind == Kind::input) node->wanted = which < count;
       if (node->kind == Kind::parameter) node->frozen = which == count;
-      if (node->block) node->frozen = true;  // what a stack makes bears other names
+      if (node->block) node->frozen = true, node->stops = false;  // what a stack makes bears other names
       if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
+    each_result(results, [](Expr result, const char*) { stop_at_frozen_layers(result.node); });
     for (int i = 0; i < count; ++i) {
       if (!found[i]) mark_broken(results, i);
     }
@@ -20777,7 +20778,8 @@ constexpr Expr grad(Expr y, Expr x) {
     nodes[count] = node;
     node->index = count++;
     depends[node->index] = node == x.node;
-    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+    const bool constant = node->stops && !node->block;  // frozen layers stop only what nobody asked for before
+    for (int i = 0; i < node->argument_count && !constant; ++i) {
       depends[node->index] |= depends[node->arguments[i]->index];
     }
   });

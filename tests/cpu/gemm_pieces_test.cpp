@@ -164,26 +164,25 @@ void check_broken_row(float value, Index rows, Index broken) {
 
 TEST_SUITE("cpu/gemm_pieces") {
   TEST_CASE("threads share few rows, and change no bits") {
-  const auto check = [](auto is_transposed) {
-    constexpr Index K = 256, N = 1056;
-    const Weights<K, N, decltype(is_transposed)::value> weights(numbers(K * N, 2));
-    const auto a = numbers(few_rows * K, 1);
-    for (const Index rows : {Index(1), few_rows}) {
-      const auto size = static_cast<std::size_t>(rows * N);
-      std::vector<float> alone(size), shared(size);
-      Team one(1), team(3);
-      weights.template multiply<Write::store>(rows, a.data(), alone.data(), Placed{}, &one);
-      weights.template multiply<Write::store>(rows, a.data(), shared.data(), Placed{}, &team);
-      CHECK(shared == alone);
-      weights.template multiply<Write::store>(rows, a.data(), alone.data(), Placed{});
-      for (std::size_t i = 0; i < size; ++i) CHECK(std::abs(shared[i] - alone[i]) <= 1e-5f * std::abs(alone[i]));
-    }
-  };
-  check(std::false_type{});
-  check(std::true_type{});
-}
-
-TEST_CASE("products are those of floats, for any number of rows, of weights that lie either way") {
+    const auto check = [](auto is_transposed) {
+      constexpr Index K = 256, N = 1056;
+      const Weights<K, N, decltype(is_transposed)::value> weights(numbers(K * N, 2));
+      const auto a = numbers(few_rows * K, 1);
+      for (const Index rows : {Index(1), few_rows}) {
+        const auto size = static_cast<std::size_t>(rows * N);
+        std::vector<float> alone(size), shared(size);
+        Team one(1), team(3);
+        weights.template multiply<Write::store>(rows, a.data(), alone.data(), Placed{}, &one);
+        weights.template multiply<Write::store>(rows, a.data(), shared.data(), Placed{}, &team);
+        CHECK(shared == alone);
+        weights.template multiply<Write::store>(rows, a.data(), alone.data(), Placed{});
+        for (std::size_t i = 0; i < size; ++i) CHECK(std::abs(shared[i] - alone[i]) <= 1e-5f * std::abs(alone[i]));
+      }
+    };
+    check(std::false_type{});
+    check(std::true_type{});
+  }
+  TEST_CASE("products are those of floats, for any number of rows, of weights that lie either way") {
     for (const Index rows : {1, 4, 7, 16, 17, 33, 100}) {  // up to four are the vectors'
       check_products<32, 32, false>(rows);
       check_products<96, 64, true>(rows);
