@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: febcf0c909128fde
+// sha256 of the headers: e2dcc0faa76de50f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17403,8 +17403,8 @@ struct Untrained {
 
 struct InferenceOptions {
   std::uint64_t seed = 0;      ///< of the initial values
-  bool initial_values = true;  ///< of the parameters; without they are 0, which takes less time where others are loaded
   int threads = 1;             ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
+  bool initial_values = true;  ///< of the parameters; without they are 0, which takes less time where others are loaded
 };
 struct StreamOptions {
   std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says

@@ -34,8 +34,8 @@ struct Untrained {
 
 struct InferenceOptions {
   std::uint64_t seed = 0;      ///< of the initial values
-  bool initial_values = true;  ///< of the parameters; without they are 0, which takes less time where others are loaded
   int threads = 1;             ///< on a CPU, that evaluate the sequences of a batch, or share the large products of one
+  bool initial_values = true;  ///< of the parameters; without they are 0, which takes less time where others are loaded
 };
 struct StreamOptions {
   std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
