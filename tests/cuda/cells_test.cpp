@@ -33,7 +33,7 @@ TEST_CASE("every cell is visited once, whatever the sizes") {
   }
 }
 
-TEST_CASE("columns beyond the blocks of a grid's y are visited, too") {
+TEST_CASE("many columns: those beyond the blocks of a grid's y are visited, too") {
   constexpr Index cols = 65535 * 32 + 40;
   std::vector<int> visits(cols);
   each_cell(nullptr, 1, cols, Visit{visits.data(), cols});

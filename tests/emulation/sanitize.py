@@ -105,8 +105,8 @@ def kernels(compiler, folder):
     for sanitizer in SANITIZERS:
         program = os.path.join(folder, sanitizer)
         build(compiler, sanitizer, [output for which, _, output in jobs if which == sanitizer], program)
-        # Each thread of a block is one to ThreadSanitizer: too many.
-        status, output = run(program, *(["--test-case-exclude=many rows*"] if sanitizer == "thread" else []))
+        # Each thread of a block is one to ThreadSanitizer: too many, of 65535 blocks seven minutes.
+        status, output = run(program, *(["--test-case-exclude=many *"] if sanitizer == "thread" else []))
         print(output)
         good = good and status == 0 and not any(report in output for report in REPORTS)
     return good

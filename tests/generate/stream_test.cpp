@@ -28,7 +28,7 @@ inline constexpr Decoder plain{
     .block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
 
 // Of products and attention that are worth several threads.
-constexpr Index large_context = 600;
+constexpr Index large_context = 320;
 inline constexpr Decoder large{.block = sas_p,
                                .vocab = 515,
                                .width = 512,
@@ -110,10 +110,10 @@ TEST_CASE_TEMPLATE("threads share large products and attention, and change no bi
     const auto tokens = test::some_tokens(large_context, Net::vocab());
     const auto all = std::span<const std::int32_t>(tokens);
     const auto streamed = [&](int threads) {
-      Stream<model, Backend> stream(net, {.chunk = 200, .threads = threads});
+      Stream<model, Backend> stream(net, {.chunk = 100, .threads = threads});
       std::vector<typename Backend::Scalar> found;
       std::size_t begin = 0;
-      for (const std::size_t count : {200, 1, 60, 1, 4, 300, 1, 1}) {
+      for (const std::size_t count : {100, 1, 40, 1, 4, 170, 1, 1}) {
         const auto logits = stream.feed(all.subspan(std::exchange(begin, begin + count), count));
         found.insert(found.end(), logits.begin(), logits.end());
       }
