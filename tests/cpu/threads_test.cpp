@@ -44,8 +44,8 @@ TEST_CASE("shares of a loop are even, as many as are worth it, and one where the
     std::vector<Index> sizes;
     divide(of, count, work, [&](Index begin, Index end) {
       const std::lock_guard lock(mutex);
-      sizes.push_back(end - begin);
-      for (Index i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+      sizes.push_back(end > count ? -1 : end - begin);
+      for (Index i = begin; i < std::min(end, count); ++i) ++visits[static_cast<std::size_t>(i)];
     });
     for (const int visit : visits) CHECK(visit == 1);
     std::ranges::sort(sizes);
