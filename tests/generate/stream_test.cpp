@@ -40,6 +40,10 @@ inline constexpr Decoder large{.block = sas_p,
 inline constexpr Decoder large_plain{.block = pre_ln, .vocab = 515, .width = 512, .heads = 2, .hidden = 1024,
                                      .layers = 1, .context = large_context};
 
+// Threads share the steps of an evaluation alone: those of a training are compiled without a word of it.
+static_assert(GraphOf<logits_of<large>>::fusion.has_backward);
+static_assert(!Graph<Untrained<logits_of<large>>>::fusion.has_backward);
+
 // What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
 static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * cpu::token_block<double> * 8);
 static_assert(cache_bytes<logits_of<wide>, double>(1) ==
