@@ -41,13 +41,19 @@ struct Nested {
 struct Body {
   constexpr Expr operator()(Expr x) const { return stack("outer", 4, Nested{}, stack("layers", 5, Affine{}, x)); }
 };
+/// Wider than a panel of columns, so that no product can write over its operand.
+constexpr Index body_width = 72;
 /// A body of layers and a head; `body` may be frozen.
 template <class B>
 struct WithHead {
   B body;
   constexpr Expr operator()() const {
-    return named("head", Affine{})(body(input("x", rows_of(Axis::tokens, 8))));
+    return named("head", Affine{})(body(input("x", rows_of(Axis::tokens, body_width))));
   }
+};
+inline constexpr auto frozen_after_trained = [] {
+  auto x = stack("trained", 2, Affine{}, input("x", rows_of(Axis::tokens, 8)));
+  return frozen([](Expr y) { return stack("fixed", 2, Affine{}, y); })(x);
 };
 inline constexpr WithHead<Body> whole{};
 inline constexpr WithHead<Frozen<Body>> head_alone{frozen(Body{})};
@@ -68,6 +74,7 @@ TEST_CASE("a stopped value counts as a constant") {
 TEST_CASE("frozen parameters are parameters without a gradient") {
   CHECK(gradcheck<partly>().worst < 1e-7);
   CHECK(gradcheck<stacks>().worst < 1e-7);
+  CHECK(gradcheck<frozen_after_trained>().worst < 1e-7);
   const auto check = [](auto& run, auto is_frozen) {
     test::fill_inputs(run);
     run.forward();
@@ -100,7 +107,7 @@ TEST_CASE("what only serves frozen parameters is not compiled") {
 
 TEST_CASE("frozen layers keep nothing where nothing before them is trained, and give the same values") {
   // In values: the head's operand and output; of each stack, within each layer around it, two that go on to the next.
-  const auto kept = [](const Columns& columns) { return columns.on[static_cast<int>(Axis::tokens)] / 8; };
+  const auto kept = [](const Columns& columns) { return columns.on[static_cast<int>(Axis::tokens)] / body_width; };
   CHECK(kept(GraphOf<head_alone>::layout.kept) <= 2 + 2 + 2 + 4 * 2);
   CHECK(kept(GraphOf<whole>::layout.kept) > 2 * (5 + 4 * 3));
   Evaluation<whole> a(Rows{.tokens = 3});
