@@ -48,10 +48,6 @@ double worst_distance() {
   return worst;
 }
 
-/// With constants that are drawn, the bases of Eq. (6).
-inline constexpr Decoder with_bases{.block = shaped_reparam, .vocab = 9, .width = 8, .heads = 2, .layers = 1,
-                                    .context = 10};
-
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/inference");
@@ -133,14 +129,7 @@ TEST_CASE("it refuses sequences that the model does not know, and goes on") {
 }
 
 TEST_CASE("without initial values parameters are zeros, and constants what they are with them") {
-  using Net = Inference<logits_of<with_bases>, Cuda<Precision::float32>>;
-  Net net({.seed = 3, .initial_values = false}), drawn({.seed = 3});
-  CHECK(std::ranges::count(net.parameters(), 0.0f) == std::ssize(net.parameters()));
-  CHECK(std::ranges::equal(net.constants(), drawn.constants()));
-  CHECK(net.constants().size() > 64);
-  std::ranges::copy(drawn.parameters(), net.parameters().begin());
-  const auto tokens = test::some_tokens(5, 9);
-  CHECK(std::ranges::equal(net.logits(tokens), drawn.logits(tokens)));
+  test::check_without_initial_values<Inference<logits_of<test::with_bases>, Cuda<Precision::float32>>>();
 }
 
 TEST_SUITE_END();

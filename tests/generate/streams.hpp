@@ -3,7 +3,9 @@
 
 /// What every stream is held to: the logits of the whole sequence, evaluated at once.
 
+#include <simplx/blocks/tokens.hpp>
 #include <simplx/generate/stream.hpp>
+#include <simplx/models/decoder.hpp>
 
 #include "support.hpp"
 
@@ -61,6 +63,22 @@ double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
     }
   }
   return stream.size() == context ? worst / largest : 1;
+}
+
+/// With constants that are drawn, the bases of Eq. (6).
+inline constexpr Decoder with_bases{.block = shaped_reparam, .vocab = 9, .width = 8, .heads = 2, .layers = 1,
+                                    .context = 10};
+
+/// Parameters are zeros, and constants what they are with initial values.
+template <class Net>
+void check_without_initial_values() {
+  Net net({.seed = 3, .initial_values = false}), drawn({.seed = 3});
+  CHECK(std::ranges::count(net.parameters(), 0.0f) == std::ssize(net.parameters()));
+  CHECK(std::ranges::equal(net.constants(), drawn.constants()));
+  CHECK(net.constants().size() > 64);
+  std::ranges::copy(drawn.parameters(), net.parameters().begin());
+  const auto tokens = some_tokens(5, 9);
+  CHECK(std::ranges::equal(net.logits(tokens), drawn.logits(tokens)));
 }
 
 }  // namespace test
