@@ -60,7 +60,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
-  Index past = 0;                ///< tokens of a stream before these; 0 on a GPU, whose kernels read gpu->past()
+  const Index* past = nullptr;   ///< of a stream: how many tokens each sequence had before these; null: none
   Randomness random{};
   bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
@@ -70,6 +70,8 @@ struct Context {
   S* outputs[max_outputs]{};
   S* output_gradients[max_outputs]{};  ///< seeded by the caller; backward may overwrite them
 
+  /// On a host.
+  Index past_of(Index sequence) const { return past ? past[sequence] : 0; }
   Index rows_of(const Shape& shape) const {
     return shape.is_fixed() ? shape.rows : rows[static_cast<int>(shape.axis)];
   }

@@ -12,6 +12,7 @@
 /// | cumulative_sum           | one row                                                                    |
 /// | attention, causal        | keys and values, or what both are made of (streamed_attention.hpp)         |
 ///
+/// Several sequences go on at once: by many tokens of one, or by one token of each, and each has memory of its own.
 /// What reads tokens to come cannot be streamed, and does not compile. An op of one's own, whose rows do not look at
 /// each other, is streamed by its ordinary kernel after
 ///
@@ -49,17 +50,29 @@ struct Remembered {
   bool operator==(const Remembered&) const = default;
 };
 
-/// Where a node finds what it remembers; zeros before the first token.
+/// The new tokens of a stream at most: of one sequence, or one of each; and its context.
+struct StreamRoom {
+  Index rows, sequences, context;
+};
+
+/// Where a node finds what it remembers of the first sequence of a stream; zeros before the first token.
 template <class S>
 struct StreamMemory {
   S* stores = nullptr;   ///< per_token * capacity elements
   S* once = nullptr;
   Index capacity = 0;    ///< tokens, in whole blocks
   S* scratch = nullptr;  ///< of the op that runs
+  const Index* sequences = nullptr;  ///< which of the stream's have new tokens
+  Index apart = 0;                   ///< elements from what is remembered of one to that of the next
 
   /// The part that begins after what the others remember.
   StreamMemory after(const Remembered& others) const {
-    return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
+    return {stores + others.per_token * capacity, once + others.once, capacity, scratch, sequences, apart};
+  }
+  /// That of one of the sequences with new tokens.
+  StreamMemory of(Index sequence) const {
+    const Index offset = sequences[sequence] * apart;
+    return {stores + offset, once + offset, capacity, scratch, nullptr, 0};
   }
 };
 
@@ -78,9 +91,9 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of StreamMemory::scratch for so many new rows in a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch, beside Context::scratch.
   template <class F>
-  static constexpr Index scratch(Index, Index) {
+  static constexpr Index scratch(const StreamRoom&) {
     return 0;
   }
   template <class Backend, class F>
@@ -134,11 +147,14 @@ struct streamed<"shift"> : by_row {
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
     } else {
-      for (Index row = 0; row < frame.rows(); ++row) {
-        auto* place = memory.once + (frame.context.past + row) % by * cols;
-        std::copy_n(place, cols, frame.out() + row * cols);
-        std::copy_n(frame.template in<0>() + row * cols, cols, place);
-      }
+      frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+        auto* const ring = memory.of(sequence).once;
+        for (Index row = 0; row < rows; ++row) {
+          auto* const place = ring + (frame.context.past_of(sequence) + row) % by * cols;
+          std::copy_n(place, cols, frame.out() + (first + row) * cols);
+          std::copy_n(frame.template in<0>() + (first + row) * cols, cols, place);
+        }
+      });
     }
   }
 };
@@ -153,9 +169,12 @@ struct streamed<"cumulative_sum"> : by_row {
   template <class Backend, class F>
   static void forward(Backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols;
-    for (Index i = 0; i < frame.rows() * cols; ++i) {
-      frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];
-    }
+    frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+      auto* const sums = memory.of(sequence).once;
+      const auto *const x = frame.template in<0>() + first * cols;
+      auto* const y = frame.out() + first * cols;
+      for (Index i = 0; i < rows * cols; ++i) y[i] = sums[i % cols] += x[i];
+    });
   }
 };
 

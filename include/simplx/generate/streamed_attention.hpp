@@ -65,22 +65,45 @@ struct streamed_attention : by_row {
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
+  /// Of a sequence with one new token.
   template <class F>
-  static constexpr Index scratch(Index, Index context) {
-    return cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
+  static constexpr Index scratch_of_one(Index context) {
+    return cpu::attention_step_scratch<size<F>, false, typename F::Scalar>(context);
+  }
+  template <class F>
+  static constexpr Index scratch(const StreamRoom& room) {
+    return std::max(
+        cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(room.context, key_heads<F>),
+        room.sequences * scratch_of_one<F>(room.context));
   }
 
+  /// The heads of one sequence are shared among the team; of several the sequences.
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
-    cpu::AttentionPast<S> past{memory.stores, memory.stores, memory.once};
-    if constexpr (folds<F>) {
-      constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
-      past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
-    } else {
-      past.values += stored_keys<F> * memory.capacity;
-    }
-    cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
-        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch, frame.team());
+    const Context<S>& context = frame.context;
+    const auto attend = [&](Index sequence, S* scratch, cpu::Team* team) {
+      const StreamMemory<S> own = memory.of(sequence);
+      cpu::AttentionPast<S> past{own.stores, own.stores, own.once};
+      if constexpr (folds<F>) {
+        constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
+        past.projection = Address<typename F::Graph>::template value<weight>(context);
+      } else {
+        past.values += stored_keys<F> * own.capacity;
+      }
+      const Index first = context.segments.offsets[sequence], end = context.segments.offsets[sequence + 1];
+      AttentionOperands<S> in = Op::operands(frame);
+      in.query += first * size<F>.heads * size<F>.key_width, in.key += first * size<F>.heads * size<F>.key_width;
+      in.value += first * F::out_shape.cols;
+      cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+          end - first, context.past[sequence], in, past, frame.out() + first * F::out_shape.cols, scratch, team);
+    };
+    const Index sequences = context.segments.count;
+    if (sequences == 1) return attend(0, memory.scratch, frame.team());
+    const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
+    const Index columns = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
+    cpu::divide(frame.team(), sequences, sequences * longest * columns, [&](Index begin, Index end) {
+      for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);
+    });
   }
 };
 

@@ -92,11 +92,11 @@ struct StreamedGraph {
   }();
 
   /// Elements of StreamMemory::scratch.
-  static constexpr Index scratch(Index rows, Index context) {
+  static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (op_streams<i>()) {
-        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(rows, context));
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(room));
       }
     });
     return most;
@@ -167,11 +167,11 @@ struct streamed_on<Backend, "stack"> : by_row {
   template <class F>
   static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
-  static constexpr Index scratch(Index rows, Index context) {
+  static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        most = std::max(most, StreamedGraph<Child, Backend>::scratch(rows, context));
+        most = std::max(most, StreamedGraph<Child, Backend>::scratch(room));
       });
     }
     return most;

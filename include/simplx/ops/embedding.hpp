@@ -57,8 +57,8 @@ struct op<"positions"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    frame.context.segments.each([&](Index, Index first, Index rows) {
-      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past * d,
+    frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past_of(sequence) * d,
                   sizeof(S) * static_cast<std::size_t>(rows * d));
     });
   }

@@ -67,9 +67,10 @@ struct op<"rotary"> : kernel_op {
         frequency[i] = std::pow(base, -static_cast<double>(begin + 2 * i) / static_cast<double>(width));
       }
       S cosine[columns], sine[columns];  // u = a cosine + b sine of either column, b the other one of its pair
-      detail::each_sequence(frame, [&](Index first, Index rows) {
+      detail::each_sequence(frame, [&](Index sequence, Index first, Index rows) {
+        const Index past = frame.context.past_of(sequence);
         for (Index row = 0; row < rows; ++row) {
-          const Vec<double> angle = static_cast<double>(frame.context.past + row) * load<Vec<double>>(frequency);
+          const Vec<double> angle = static_cast<double>(past + row) * load<Vec<double>>(frequency);
           const Vec<double> c = cos(angle), s = direction * sin(angle);
           for (Index i = 0; i < pairs; ++i) {
             cosine[2 * i] = cosine[2 * i + 1] = S(c[i]);

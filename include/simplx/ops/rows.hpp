@@ -21,13 +21,13 @@ SIMPLX_RULE("static slice", left == right,
 
 namespace detail {
 
-/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
+/// Calls visit(sequence, first row, rows) for each; for all rows together where the axis has none.
 template <class F, class Visit>
 void each_sequence(const F& frame, Visit visit) {
   if constexpr (F::out_shape.axis == Axis::tokens) {
-    frame.context.segments.each([&](Index, Index first, Index rows) { visit(first, rows); });
+    frame.context.segments.each(visit);
   } else {
-    visit(Index(0), frame.rows());
+    visit(Index(0), Index(0), frame.rows());
   }
 }
 
@@ -76,7 +76,7 @@ struct op<"shift"> : detail::same_shape_op {
   template <class F, class Zero, class Move>
   static void each(const F& frame, Index by, Zero zero, Move move) {
     constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
+    detail::each_sequence(frame, [&](Index, Index first, Index rows) {
       const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
       zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
       move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
@@ -118,7 +118,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   template <bool backwards, bool accumulates, class F, class S>
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
+    detail::each_sequence(frame, [&](Index, Index first, Index rows) {
       cpu::each_column<S, cols>([&]<class V>(Index c) {
         cpu::Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
