@@ -32,37 +32,73 @@ void stir(const TensorList& tensors, Parameters parameters) {
   }
 }
 
+/// The largest difference of logits, relative to the largest of them.
+struct Difference {
+  double worst = 0, largest = 0;
+
+  template <class Logits>
+  void add(const Logits& logits, std::span<const double> expected) {
+    REQUIRE(logits.size() == expected.size());
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(logits[i]) - expected[i]);
+      if (!(difference <= worst)) worst = difference;  // NaN, too
+      largest = std::max(largest, std::abs(expected[i]));
+    }
+  }
+};
+
 /// The largest difference between logits streamed in feeds of these sizes, again and again, and those of
-/// Evaluation in double on the reference path; relative to the largest logit.
+/// Evaluation in double on the reference path; relative to the largest logit. Of one sequence, and of three at once: the
+/// first gets one token with each feed, the last one with every second, the one between them as many as are said.
 template <auto const& model, class S>
 double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
   using Net = Inference<model, Cpu<S>>;
+  constexpr std::size_t sequences = 3, said = 1;
   Net net({.seed = 3});
   stir(net.tensors(), net.parameters());
-  const auto tokens = some_tokens(context, Net::vocab());
   Evaluation<model, Cpu<double, Path::reference>> whole(simplx::tokens{context}, 3);
   std::ranges::copy(net.parameters(), whole.parameters().begin());
   std::ranges::copy(net.constants(), whole.constants().begin());
-  std::ranges::copy(tokens, whole.indices("tokens").begin());
-  whole.forward();
+  std::vector<std::int32_t> tokens[sequences];
+  std::vector<double> expected[sequences];
+  for (std::size_t s = 0; s < sequences; ++s) {
+    tokens[s] = some_tokens(context, Net::vocab(), s);
+    std::ranges::copy(tokens[s], whole.indices("tokens").begin());
+    whole.forward();
+    expected[s].assign(whole.output().begin(), whole.output().end());
+  }
+  /// Logits expected of some tokens that end there.
+  const auto ending = [&](std::size_t sequence, Index end, std::size_t count) {
+    return std::span<const double>(expected[sequence]).first(static_cast<std::size_t>(end * Net::vocab())).last(count);
+  };
 
   Stream<model, Cpu<S>> stream(net, {.context = context, .chunk = chunk});
-  double worst = 0, largest = 0;
+  Stream<model, Cpu<S>> several(net, {.context = context, .chunk = chunk, .sequences = sequences});
+  Difference difference;
   std::size_t next = 0;
   for (Index begin = 0; begin < context;) {
     const Index count = std::min(feeds[next++ % feeds.size()], context - begin);
-    stream.feed(std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
+    stream.feed(std::span(tokens[said]).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)));
     begin += count;
-    const auto logits = stream.logits();
-    const std::size_t first = static_cast<std::size_t>(begin * Net::vocab()) - logits.size();
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      const double expected = whole.output()[first + i],
-                   difference = std::abs(static_cast<double>(logits[i]) - expected);
-      if (!(difference <= worst)) worst = difference;  // NaN, too
-      largest = std::max(largest, std::abs(expected));
+    difference.add(stream.logits(), ending(said, begin, stream.logits().size()));
+
+    const Index news[sequences] = {1, count, static_cast<Index>(next % 2)};
+    TokenBatch batch{.tokens = {}, .labels = {}, .offsets = {0}};
+    for (std::size_t s = 0; s < sequences; ++s) {
+      const auto first = tokens[s].begin() + several.size(static_cast<Index>(s));
+      batch.tokens.insert(batch.tokens.end(), first, first + news[s]);
+      batch.offsets.push_back(std::ssize(batch.tokens));
     }
+    auto logits = several.feed(batch);
+    for (std::size_t s = 0; s < sequences; ++s) {
+      if (news[s] == 0) continue;
+      const auto columns = static_cast<std::size_t>(Net::vocab());
+      difference.add(logits.first(columns), ending(s, several.size(static_cast<Index>(s)), columns));
+      logits = logits.subspan(columns);
+    }
+    CHECK(logits.empty());
   }
-  return stream.size() == context ? worst / largest : 1;
+  return stream.size() == context ? difference.worst / difference.largest : 1;
 }
 
 /// With constants that are drawn, the bases of Eq. (6).

@@ -41,6 +41,7 @@ struct StreamOptions {
   std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
   std::optional<Index> chunk{};    ///< tokens evaluated at once at most
   int threads = 1;                 ///< on a CPU, that share large products, and attention to many tokens
+  Index sequences = 1;             ///< that go on at once, each with a context of its own
 };
 
 namespace detail {
@@ -145,17 +146,40 @@ class LogitsModel {
 
 /// What whoever evaluates token by token asks of further tokens.
 ///
-/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
+/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`; of
+///         several sequences it says which
 template <class Net>
-void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
+void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity, Index sequence = -1) {
   const auto count = static_cast<Index>(tokens.size());
   if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
   Net::check(tokens);
   if (count > capacity - size) {
-    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
+    const std::string whose = sequence < 0 ? "" : "sequence " + std::to_string(sequence) + ": ";
+    throw Error(whose + "the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
                     " more, of " + std::to_string(capacity),
                 "reset() and feed the last tokens again");
   }
+}
+/// Of those of several sequences that have so many each; some may have no new ones, but not all. Returns how many have.
+///
+/// Errors  throws Error also for another number of sequences, or offsets that are none
+template <class Net>
+Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index capacity) {
+  if (batch.sequences() != std::ssize(sizes)) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a stream of " +
+                    std::to_string(sizes.size()),
+                "a sequence without new tokens is an empty one");
+  }
+  check_offsets(batch);
+  Index fed = 0;
+  batch.segments().each([&](Index s, Index first, Index count) {
+    if (count == 0) return;
+    const auto at = [](Index i) { return static_cast<std::size_t>(i); };
+    check_feed<Net>(std::span(batch.tokens).subspan(at(first), at(count)), sizes[at(s)], capacity, s);
+    ++fed;
+  });
+  if (fed == 0) check_feed<Net>({}, 0, 0);
+  return fed;
 }
 
 }  // namespace detail
