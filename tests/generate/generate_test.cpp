@@ -106,4 +106,57 @@ TEST_CASE("the reader may stop it, and a token costs no allocation") {
   CHECK(after == before);
 }
 
+TEST_CASE("several texts at once are those of each alone, of any length, wherever they end") {
+  Net net = stirred();
+  const std::vector<std::vector<std::int32_t>> prompts{{3, 1}, test::some_tokens(60, 16), {5}, {5}, {5}, {2, 2, 2}};
+  const auto texts = std::ssize(prompts);
+  TokenBatch batch{.tokens = {7}, .labels = {}, .offsets = {1}};  // tokens before the first offset are no part of it
+  std::vector<Sampler> draws;
+  for (const auto& prompt : prompts) {
+    batch.tokens.insert(batch.tokens.end(), prompt.begin(), prompt.end());
+    batch.offsets.push_back(std::ssize(batch.tokens));
+    draws.emplace_back(Sampling{.temperature = 0.9, .seed = draws.size()});
+  }
+  const auto length = [](std::size_t text) { return text == 3 ? 5u : text == 0 ? 50u : 100u; };
+  std::vector<std::vector<std::int32_t>> found(prompts.size());
+  Cached together(net, {.chunk = 7, .threads = 2, .sequences = texts});
+  generate(together, batch, 100, std::span(draws), [&](Index text, std::int32_t token) {
+    auto& tokens = found[static_cast<std::size_t>(text)];
+    tokens.push_back(token);
+    return tokens.size() < length(static_cast<std::size_t>(text));
+  });
+  for (std::size_t s = 0; s < prompts.size(); ++s) {
+    CHECK(found[s] == written(Cached(net), prompts[s], length(s), {.temperature = 0.9, .seed = s}));
+  }
+  CHECK(found[2] != found[4]);  // equal prompts
+
+  const auto nothing = [](Index, std::int32_t) {};
+  CHECK_THROWS_WITH_AS(generate(together, batch, 1, std::span(draws).first(2), nothing),
+                       doctest::Contains("6 prompts and 2 samplers for a stream of 6 sequences"), Error);
+  batch.offsets[6] = batch.offsets[5];
+  CHECK_THROWS_WITH_AS(generate(together, batch, 1, std::span(draws), nothing), doctest::Contains("prompt is empty"),
+                       Error);
+  batch.offsets[6] = 1;
+  CHECK_THROWS_WITH_AS(generate(together, batch, 1, std::span(draws), nothing), doctest::Contains("offset 6"), Error);
+}
+
+TEST_CASE("what is evaluated once for equal prompts is not for others, and tokens of several cost no allocation") {
+  Net net = stirred();
+  Cached stream(net, {.sequences = 3});
+  std::vector<Sampler> draws{Sampler({.seed = 1}), Sampler({.seed = 2}), Sampler({.seed = 3})};
+  const TokenBatch batch{.tokens = {1, 2, 1, 2, 1, 3}, .labels = {}, .offsets = {0, 2, 4, 6}};
+  long before = 0, after = 0;
+  int emitted = 0;
+  test::allocations_of([&] {
+    generate(stream, batch, 15, std::span(draws), [&](Index, std::int32_t) {
+      if (++emitted == 9) before = test::allocations.load();
+      after = test::allocations.load();
+    });
+  });
+  CHECK(emitted == 45);
+  CHECK(before > 0);
+  CHECK(after == before);
+  for (Index s = 0; s < 3; ++s) CHECK(stream.size(s) == 2 + 14);
+}
+
 TEST_SUITE_END();

@@ -156,6 +156,49 @@ TEST_CASE("a process that fork() made is told that it has none of a stream's thr
   CHECK(stream.size() == 1);
 }
 
+TEST_CASE("of several sequences one may be forgotten, or go on as another would; their threads change no bits") {
+  using Several = Stream<logits_of<large>>;
+  Inference<logits_of<large>> net({.seed = 1});
+  test::stir(net.tensors(), net.parameters());
+  const auto tokens = test::some_tokens(60, 515);
+  const auto written = [&](int threads) {
+    Several stream(net, {.context = 300, .threads = threads, .sequences = 5});
+    std::vector<float> found;
+    const auto feed = [&](const std::vector<Index>& counts) {
+      TokenBatch batch{.tokens = {}, .labels = {}, .offsets = {0}};
+      for (std::size_t s = 0; s < counts.size(); ++s) {
+        const Index first = stream.size(static_cast<Index>(s)) % 50 + 2 * static_cast<Index>(s);
+        batch.tokens.insert(batch.tokens.end(), tokens.begin() + first, tokens.begin() + first + counts[s]);
+        batch.offsets.push_back(std::ssize(batch.tokens));
+      }
+      const auto logits = stream.feed(batch);
+      found.insert(found.end(), logits.begin(), logits.end());
+      return std::vector<float>(logits.begin(), logits.end());
+    };
+    feed({50, 1, 0, 1, 2});
+    for (int i = 0; i < 100; ++i) feed({1, 1, 0, 1, 1});
+    CHECK((stream.size(0) == 150 && stream.size(2) == 0 && stream.size(4) == 102));
+    stream.copy(0, 2);
+    stream.reset(1);
+    CHECK((stream.size(0) == 150 && stream.size(1) == 0 && stream.size(2) == 150));
+    const TokenBatch same{.tokens = {9, 8, 9}, .labels = {}, .offsets = {0, 1, 2, 3, 3, 3}};
+    const auto logits = stream.feed(same);
+    const auto row = [&](std::size_t i) { return std::vector<float>(&logits[515 * i], &logits[515 * i] + 515); };
+    CHECK(row(0) == row(2));
+    Stream<logits_of<large>> anew(net, {.context = 300});
+    const std::int32_t eight[] = {8};
+    const auto expected = anew.feed(eight);
+    for (std::size_t i = 0; i < 515; ++i) CHECK(row(1)[i] == doctest::Approx(expected[i]).epsilon(1e-4).scale(1));
+    stream.reset();
+    CHECK((stream.size(0) == 0 && stream.size(4) == 0));
+    feed({3, 1, 1, 1, 1});
+    return found;
+  };
+  const auto alone = written(1);
+  CHECK(written(2) == alone);
+  CHECK(written(3) == alone);
+}
+
 TEST_CASE("a token costs no allocation") {
   Inference<logits_of<wide>> net({.seed = 1});
   Stream<logits_of<wide>> stream(net);
@@ -197,6 +240,33 @@ TEST_CASE("what does not fit is refused, and then nothing has changed") {
   CHECK(stream.size() == 3);
   stream.feed(std::span(good).first(2));
   CHECK(stream.size() == 5);
+}
+
+TEST_CASE("what does not fit several sequences is refused, and then nothing has changed") {
+  using Several = Stream<logits_of<wide>, Cpu<double>>;
+  Inference<logits_of<wide>, Cpu<double>> net({.seed = 1});
+  CHECK_THROWS_WITH_AS((Several(net, {.sequences = 0})), doctest::Contains("a stream of 0 sequences"), Error);
+  Several stream(net, {.context = 5, .sequences = 2});
+  const TokenBatch good{.tokens = {1, 2, 3, 4}, .labels = {}, .offsets = {0, 1, 4}};
+  CHECK(stream.feed(good).size() == 2 * 64);
+  CHECK(stream.cache_bytes() == 2 * Several(net, {.context = 5}).cache_bytes());
+  const auto refused = [&](TokenBatch batch, const char* sentence) {
+    CHECK_THROWS_WITH_AS(stream.feed(batch), doctest::Contains(sentence), Error);
+    CHECK((stream.size(0) == 1 && stream.size(1) == 3));
+  };
+  refused(good, "sequence 1: the context is full: 3 tokens and 3 more, of 5");
+  refused({.tokens = {1}, .labels = {}, .offsets = {0, 1}}, "a batch of 1 sequences for a stream of 2");
+  refused({}, "a batch of 0 sequences for a stream of 2");
+  refused({.tokens = {1, 64}, .labels = {}, .offsets = {0, 1, 2}}, "token 64");
+  refused({.tokens = {1, 2}, .labels = {}, .offsets = {0, 1, 3}}, "offset 2");
+  refused({.tokens = {1, 2}, .labels = {}, .offsets = {1, 1, 1}}, "no token to evaluate");
+  const std::int32_t token[] = {1};
+  CHECK_THROWS_WITH_AS(stream.feed(token), doctest::Contains("of one sequence, and the stream has 2"), Error);
+  CHECK_THROWS_WITH_AS(stream.size(2), doctest::Contains("sequence 2 of a stream that has 2"), Error);
+  CHECK_THROWS_AS(stream.reset(-1), Error);
+  CHECK_THROWS_AS(stream.copy(0, 2), Error);
+  CHECK((stream.size(0) == 1 && stream.size(1) == 3));
+  CHECK(stream.feed(TokenBatch{.tokens = {1, 2}, .labels = {}, .offsets = {0, 1, 2}}).size() == 2 * 64);
 }
 
 TEST_SUITE_END();

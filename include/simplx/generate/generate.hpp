@@ -7,6 +7,10 @@
 ///     Sampler draw({.temperature = 0.8, .top_k = 40, .seed = 1});
 ///     generate(stream, prompt, 400, draw, [](std::int32_t token) { std::putchar(token); });
 ///
+/// and several at once, each with a sampler of its own:
+///
+///     generate(stream, prompts, 400, draws, [](Index text, std::int32_t token) { ... });
+///
 /// Where the context is full its first half is forgotten: the last context / 2 tokens are fed again, from position 0
 /// on, so that a text of any length costs two evaluations of each token at most.
 
@@ -45,6 +49,48 @@ class Replay {
   std::vector<std::int32_t> tokens_;
 };
 
+namespace detail {
+
+/// Tokens that a context has of a text, at most as many.
+class Seen {
+ public:
+  Seen(std::span<const std::int32_t> prompt, Index context) : context_(static_cast<std::size_t>(context)) {
+    if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
+    const auto end = prompt.last(std::min(context_, prompt.size()));
+    tokens_.reserve(context_ + 1);
+    tokens_.assign(end.begin(), end.end());
+  }
+
+  std::span<const std::int32_t> all() const { return tokens_; }
+  /// What is evaluated for the next token: this one, or, where the context is full, the last half of all, anew.
+  std::span<const std::int32_t> go_on(std::int32_t token) {
+    tokens_.push_back(token);
+    if (tokens_.size() <= context_) return all().last(1);
+    const std::size_t rest = std::max<std::size_t>(context_ / 2, 1);
+    tokens_.erase(tokens_.begin(), tokens_.end() - static_cast<Index>(rest));
+    return all();
+  }
+
+ private:
+  std::size_t context_;
+  std::vector<std::int32_t> tokens_;
+};
+
+/// Whether emit(arguments...), which returns nothing or whether to go on, says so.
+template <class Emit, class... Arguments>
+bool goes_on(Emit& emit, Arguments... arguments) {
+  using Result = decltype(emit(arguments...));
+  if constexpr (std::is_void_v<Result>) {
+    return emit(arguments...), true;
+  } else {
+    static_assert(std::is_same_v<Result, bool>,
+                  "simplx: emit(token) returns a bool, false to end the text, or nothing");
+    return emit(arguments...);
+  }
+}
+
+}  // namespace detail
+
 /// Continues a prompt by `count` tokens, each given to emit(token) as it comes; ends where emit returns false.
 ///
 /// Of a prompt longer than the context its end is seen. `source` is a Stream or a Replay, which is reset before.
@@ -52,33 +98,74 @@ class Replay {
 /// Cost    allocates before the first token alone
 template <class Source, class Emit>
 void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
-  if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
-  const auto context = static_cast<std::size_t>(source.capacity());
-  std::vector<std::int32_t> seen;
-  const auto forget_but = [&](std::size_t rest) { seen.erase(seen.begin(), seen.end() - static_cast<Index>(rest)); };
-  seen.reserve(context + 1);
-  const auto end_of_prompt = prompt.last(std::min(context, prompt.size()));
-  seen.assign(end_of_prompt.begin(), end_of_prompt.end());
+  detail::Seen seen(prompt, source.capacity());
   source.reset();
-  auto logits = source.feed(seen);
+  auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if constexpr (std::is_void_v<decltype(emit(token))>) {
-      emit(token);
-    } else {
-      static_assert(std::is_same_v<decltype(emit(token)), bool>,
-                    "simplx: emit(token) returns a bool, false to end the text, or nothing");
-      if (!emit(token)) return;
-    }
-    if (i + 1 == count) return;
-    seen.push_back(token);
-    if (source.size() == source.capacity()) {
-      forget_but(std::max<std::size_t>(context / 2, 1));
-      source.reset();
-      logits = source.feed(seen);
-    } else {
-      logits = source.feed(std::span(seen).last(1));
-    }
+    if (!detail::goes_on(emit, token) || i + 1 == count) return;
+    const auto next = seen.go_on(token);
+    if (source.size() == source.capacity()) source.reset();
+    logits = source.feed(next);
+  }
+}
+
+/// Continues each of several prompts, text s by draws[s], its tokens given to emit(s, token); where that returns false
+/// this text ends.
+///
+/// `source` is a Stream of as many sequences, which is reset before. Prompts that follow equal ones are not evaluated
+/// again. A text is that of its prompt and draws alone, but for the rounding of products, which several rows share.
+/// Errors  as above, and throws Error for another number of prompts or draws
+/// Cost    weights are read once for one token of each text; allocates before the second tokens alone
+template <class Source, class Emit>
+void generate(Source& source, const TokenBatch& prompts, long count, std::span<Sampler> draws, Emit emit) {
+  const Index texts = source.sequences(), vocab = Source::Net::vocab();
+  if (prompts.sequences() != texts || std::ssize(draws) != texts) {
+    throw Error(std::to_string(prompts.sequences()) + " prompts and " + std::to_string(draws.size()) +
+                    " samplers for a stream of " + std::to_string(texts) + " sequences",
+                "give one of each for each text");
+  }
+  check_offsets(prompts);
+  std::vector<detail::Seen> seen;
+  std::vector<Index> row(draws.size());  // of the logits, for each text
+  TokenBatch next;
+  const auto begin = [&] { next.tokens.clear(), next.offsets.assign(1, 0); };
+  const auto give = [&](std::span<const std::int32_t> tokens) {
+    next.tokens.insert(next.tokens.end(), tokens.begin(), tokens.end());
+    next.offsets.push_back(std::ssize(next.tokens));
+  };
+  begin();
+  prompts.segments().each([&](Index text, Index first, Index length) {
+    const auto s = static_cast<std::size_t>(text);
+    const auto all = std::span(prompts.tokens).subspan(static_cast<std::size_t>(first));
+    seen.emplace_back(all.first(static_cast<std::size_t>(length)), source.capacity());
+    const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
+    row[s] = s == 0 ? 0 : row[s - 1] + is_new;
+    give(is_new ? seen[s].all() : std::span<const std::int32_t>());
+  });
+  source.reset();
+  auto logits = source.feed(next);
+  for (std::size_t s = 1; s < row.size(); ++s) {
+    if (row[s] == row[s - 1]) source.copy(static_cast<Index>(s) - 1, static_cast<Index>(s));
+  }
+  constexpr Index ended = -1;
+  /// What a text goes on with: nothing once it has ended.
+  const auto continued = [&](std::size_t s) -> std::span<const std::int32_t> {
+    if (row[s] == ended) return {};
+    const auto text = static_cast<Index>(s);
+    const std::int32_t token =
+        draws[s](logits.subspan(static_cast<std::size_t>(row[s] * vocab), static_cast<std::size_t>(vocab)));
+    if (!detail::goes_on(emit, text, token)) return row[s] = ended, std::span<const std::int32_t>();
+    if (source.size(text) == source.capacity()) source.reset(text);
+    return seen[s].go_on(token);
+  };
+  for (long i = 0; i < count; ++i) {
+    begin();
+    for (std::size_t s = 0; s < row.size(); ++s) give(continued(s));
+    if (next.tokens.empty() || i + 1 == count) return;
+    logits = source.feed(next);
+    Index fed = 0;
+    for (Index& of_text : row) of_text = of_text == ended ? ended : fed++;
   }
 }
 
