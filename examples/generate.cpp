@@ -44,7 +44,7 @@ constexpr Block blocks[] = {
 struct Options {
   fs::path run = "runs/train_lm", checkpoint;
   std::string prompt = "def ";
-  long tokens = 400;
+  long tokens = 400, samples = 1;
   simplx::Sampling sampling{.temperature = 0.8, .seed = 1};
   bool no_cache = false;
   Device device = Device::cpu;
@@ -141,22 +141,18 @@ void generate(const Options& options) {
   if (options.prompt.empty()) throw Error("--prompt is empty", "begin with at least one byte, such as a newline");
   const Tokenizer tokenizer = tokenizer_of(record, options.run, writer->sizes());
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
-  const std::optional<std::int32_t> end_of_text = tokenizer.special("<|endoftext|>");
-  simplx::Sampler draw(options.sampling);
-  simplx::Utf8 text;
-  const auto show = [](const std::string& characters) {
-    return std::fwrite(characters.data(), 1, characters.size(), stdout) == characters.size() &&
-           std::fflush(stdout) == 0;
-  };
-  for (const std::int32_t token : prompt) show(token_text::shown(token, tokenizer, text));
+  std::vector<simplx::Sampler> draws = flags::samplers(options.sampling, options.samples);
+  token_text::Texts texts(tokenizer, draws.size());
+  texts.begin(prompt);
   long written = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const simplx::Index cache = writer->write(prompt, options.tokens, draw, !options.no_cache, [&](std::int32_t token) {
+  const auto emit = [&](simplx::Index text, std::int32_t token) {
     ++written;
-    return token != end_of_text && show(token_text::shown(token, tokenizer, text));
-  });
+    return !texts.ends(token) && texts.put(static_cast<std::size_t>(text), token);
+  };
+  const simplx::Index cache = writer->write(prompt, options.tokens, draws, !options.no_cache, emit);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
+  texts.end();
   fmt::print(stderr, "{} tokens in {:.3f} s: {:.0f} tokens/s on {}, {}\n", written, seconds,
              static_cast<double>(written) / seconds, devices::name_of(options.device),
              options.no_cache ? std::string("everything evaluated again for each")
@@ -176,6 +172,7 @@ int main(int argc, char** argv) {
                  "How many tokens are added, or fewer where the text ends; they are bytes unless the run has a tokenizer")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
+  flags::add_samples(app, options.samples);
   flags::add_sampling(app, options.sampling);
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each token");
   flags::DeviceFlags device(app, "Where to evaluate");

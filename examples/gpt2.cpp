@@ -30,17 +30,13 @@ namespace {
 struct Options {
   fs::path model;
   std::string prompt = "The transformer";
-  long tokens = 60;
+  long tokens = 60, samples = 1;
   Sampling sampling{.temperature = 0.8, .top_k = 40, .seed = 1};
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));  // more wait for memory
   bool bfloat16 = false;
 };
 
 inline constexpr Gpt2 distil{.layers = 6}, tiny{.width = 8, .heads = 2, .layers = 2};  // tiny: of programs' tests
-
-bool show(const std::string& text) {
-  return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-}
 
 template <auto const& model, Path path>
 void write(const Options& options) {
@@ -63,21 +59,20 @@ void write(const Options& options) {
   load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},
                            .prefix = has_prefix ? "transformer." : ""});
 
-  Stream<logits_of<model>, Cpu<float, path>> stream(net, {.threads = options.threads});
-  Sampler draw(options.sampling);
-  Utf8 text;
-  const auto put = [&](std::int32_t token) { return show(token_text::shown(token, tokenizer, text)); };
+  Stream<logits_of<model>, Cpu<float, path>> stream(net,
+                                                    {.threads = options.threads, .sequences = options.samples});
+  std::vector<Sampler> draws = flags::samplers(options.sampling, options.samples);
+  token_text::Texts texts(tokenizer, draws.size());
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
-  const std::optional<std::int32_t> end = tokenizer.special("<|endoftext|>");
-  for (const std::int32_t token : prompt) put(token);
+  texts.begin(prompt);
   long written = 0;
   const auto begin = std::chrono::steady_clock::now();
-  generate(stream, prompt, options.tokens, draw, [&](std::int32_t token) {
+  generate(stream, copies_of(prompt, options.samples), options.tokens, draws, [&](Index text, std::int32_t token) {
     ++written;
-    return token != end && put(token);
+    return !texts.ends(token) && texts.put(static_cast<std::size_t>(text), token);
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
+  texts.end();
   fmt::print(stderr, "{} tokens in {:.3f} s: {:.1f} tokens/s\n", written, seconds,
              static_cast<double>(written) / seconds);
 }
@@ -147,6 +142,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokens", options.tokens, "How many tokens are added; fewer where the text ends")
       ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
+  flags::add_samples(app, options.samples);
   flags::add_sampling(app, options.sampling);
   app.add_option("--threads", options.threads, "The text does not depend on them")
       ->check(flags::from_to(1, 1024))

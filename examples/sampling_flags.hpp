@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// How the programs that write text draw its tokens.
+// How many texts the programs write, and how they draw their tokens.
 
 #include "flags.hpp"
 
 #include <simplx/train/sampler.hpp>
+
+#include <vector>
 
 namespace flags {
 
@@ -21,6 +23,18 @@ inline void add_sampling(CLI::App& app, simplx::Sampling& sampling) {
       ->check(from_to(1e-12, 1.0))
       ->capture_default_str();
   app.add_option("--seed", sampling.seed, "Of the draws")->check(seed())->capture_default_str();
+}
+/// --samples.
+inline void add_samples(CLI::App& app, long& samples) {
+  app.add_option("--samples", samples, "So many texts at once, shown when all have ended; each has the next seed")
+      ->check(from_to(1L, 4096L))
+      ->capture_default_str();
+}
+/// One for each text.
+inline std::vector<simplx::Sampler> samplers(simplx::Sampling sampling, long samples) {
+  std::vector<simplx::Sampler> draws;
+  for (long s = 0; s < samples; ++s, ++sampling.seed) draws.emplace_back(sampling);
+  return draws;
 }
 
 }  // namespace flags

@@ -34,10 +34,11 @@ class Writer {
   virtual std::span<float> parameters() = 0;
   virtual std::span<float> constants() = 0;
 
-  /// Continues the prompt; emit is given every token as it comes, and says whether to go on. Returns the bytes that the
+  /// Continues the prompt to a text of each sampler; emit is given the number of a text and its next token, and says
+  /// whether it goes on. With a cache they grow at once, without it one after the other. Returns the bytes that the
   /// cache takes.
-  virtual simplx::Index write(std::span<const std::int32_t> prompt, long count, simplx::Sampler& draw, bool cached,
-                              const std::function<bool(std::int32_t)>& emit) = 0;
+  virtual simplx::Index write(std::span<const std::int32_t> prompt, long count, std::span<simplx::Sampler> draws,
+                              bool cached, const std::function<bool(simplx::Index, std::int32_t)>& emit) = 0;
 };
 
 /// A decoder of SIMPLX_VOCAB tokens, 6 layers, width 128 and 4 heads around a block, as train_lm trains them; for the

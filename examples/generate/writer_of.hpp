@@ -32,15 +32,19 @@ class WriterOf final : public Writer {
   std::span<float> parameters() override { return net_.parameters(); }
   std::span<float> constants() override { return net_.constants(); }
 
-  Index write(std::span<const std::int32_t> prompt, long count, Sampler& draw, bool cached,
-              const std::function<bool(std::int32_t)>& emit) override {
+  Index write(std::span<const std::int32_t> prompt, long count, std::span<Sampler> draws, bool cached,
+              const std::function<bool(Index, std::int32_t)>& emit) override {
+    const Index texts = std::ssize(draws);
     if (!cached) {
       Replay<logits, Backend> replay(net_);
-      generate(replay, prompt, count, draw, emit);
+      for (Index text = 0; text < texts; ++text) {
+        generate(replay, prompt, count, draws[static_cast<std::size_t>(text)],
+                 [&](std::int32_t token) { return emit(text, token); });
+      }
       return 0;
     }
-    Stream<logits, Backend> stream(net_);
-    generate(stream, prompt, count, draw, emit);
+    Stream<logits, Backend> stream(net_, {.sequences = texts});
+    generate(stream, copies_of(prompt, texts), count, draws, emit);
     return stream.cache_bytes();
   }
 

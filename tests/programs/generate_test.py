@@ -40,6 +40,10 @@ def main():
         check(write("--prompt", "def ", "--no-cache").stdout == done.stdout, "without a cache, too, beyond the context")
         other = write("--prompt", "def ", seed=4)
         check(other.returncode == 0 and other.stdout != done.stdout, "another seed gives another")
+        third = write("--prompt", "def ", seed=5)
+        texts = b"----\n".join([done.stdout, other.stdout, third.stdout])
+        check(write("--prompt", "def ", "--samples", 3).stdout == texts, "several texts at once are those of each seed")
+        check(write("--prompt", "def ", "--samples", 3, "--no-cache").stdout == texts, "without a cache, too")
         check(write("--prompt", "x" * 300).returncode == 0, "a prompt may be longer than the context")
         check(write("--prompt", "\u20ac\x1b", tokens=0).stdout.decode() == "\u20ac\ufffd\n", "a prompt is shown safely, too")
         greedy = write("--temperature", 0).stdout
@@ -60,7 +64,7 @@ def main():
         refused("a checkpoint that is missing", ["nothing.safetensors", "hint:"], "--run", out, "--checkpoint", os.path.join(folder, "nothing.safetensors"))
         refused("a precision of the CPU", ["--precision tf32 is a GPU's", "hint: give --device cuda"], "--run", out, "--precision", "tf32")
         refused("an empty prompt", ["--prompt", "hint:"], "--run", out, "--prompt", "")
-        for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--seed", 2**64), ("--bogus", 1)):
+        for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--seed", 2**64), ("--samples", 0), ("--bogus", 1)):
             refused(f"{flag} {value}", [flag.strip("-").replace("-", " ").split()[0]], "--run", out, flag, value)
 
         refused("a share of no probability", ["--top-p: 0 is not a number from 1e-12 to 1"], "--run", out, "--top-p", 0)

@@ -170,6 +170,10 @@ def main():
         done = run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3)
         check(done.returncode == 0 and done.stdout == run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3).stdout,
               "the same seed, the same text")
+        alone = [run(folder, "--prompt", "tea", "--tokens", 5, "--seed", seed).stdout for seed in (3, 4, 5)]
+        done = run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3, "--samples", 3)
+        check(done.stdout == b"----\n".join(alone) and b"\n15 tokens in" in b"\n" + done.stderr,
+              f"several texts at once are those of each seed\n{done.stdout!r}\n{alone!r}\n{done.stderr.decode()}")
 
         def refused(what, says):
             done = run(folder)

@@ -9,7 +9,7 @@
 ///
 /// and several at once, each with a sampler of its own:
 ///
-///     generate(stream, prompts, 400, draws, [](Index text, std::int32_t token) { ... });
+///     generate(stream, copies_of(prompt, 8), 400, draws, [](Index text, std::int32_t token) { ... });
 ///
 /// Where the context is full its first half is forgotten: the last context / 2 tokens are fed again, from position 0
 /// on, so that a text of any length costs two evaluations of each token at most.
@@ -108,6 +108,17 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
     if (source.size() == source.capacity()) source.reset();
     logits = source.feed(next);
   }
+}
+
+/// A batch of equal sequences, such as a prompt for so many texts.
+inline TokenBatch copies_of(std::span<const std::int32_t> tokens, Index count) {
+  TokenBatch batch;
+  batch.offsets.assign(1, 0);
+  for (Index s = 0; s < count; ++s) {
+    batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
+    batch.offsets.push_back(std::ssize(batch.tokens));
+  }
+  return batch;
 }
 
 /// Continues each of several prompts, text s by draws[s], its tokens given to emit(s, token); where that returns false
