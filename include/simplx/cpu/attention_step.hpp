@@ -74,15 +74,48 @@ struct AttentionStep {
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
+  /// A vector row of a block, and the one that the block `next_block` after it has there: memory is slow where its pages
+  /// change, unless it is asked for long before.
+  template <bool ahead>
+  __attribute__((always_inline)) static void load_row(const S* place, Index next_block, V (&row)[4]) {
+    SIMPLX_UNROLL
+    for (int v = 0; v < 4; ++v) {
+      row[v] = load<V>(place + v * L);
+      if constexpr (ahead) __builtin_prefetch(place + next_block + v * L, 0, 2);
+    }
+  }
+
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
   /// [begin, end).
   template <int count, Index inner, Index query_stride = inner>
   static void score(Index begin, Index end, const S* queries, const S* store, Index next_block, S* scores,
                     Index stride) {
-    constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
+    constexpr int most = vector_bytes == 64 ? 4 : 2;  // as many sums as there are registers for
+    constexpr int together = std::min(most, count), rest = count % together;
+    const auto some = [&]<int rows, bool ahead>(std::integral_constant<int, rows>, std::bool_constant<ahead>, int first,
+                                                Index i) {
+      const S* place = store + i * next_block;
+      V sums[rows][4]{};
+      for (Index c = 0; c < inner; ++c, place += block) {
+        V key[4];
+        load_row<ahead>(place, next_block, key);
+        SIMPLX_UNROLL
+        for (int r = 0; r < rows; ++r) {
+          const S query = queries[(first + r) * query_stride + c];
+          SIMPLX_UNROLL
+          for (int v = 0; v < 4; ++v) sums[r][v] += query * key[v];
+        }
+      }
+      for (int r = 0; r < rows; ++r) {
+        SIMPLX_UNROLL
+        for (int v = 0; v < 4; ++v) simplx::store(scores + (first + r) * stride + i * block + v * L, sums[r][v]);
+      }
+    };
+    constexpr std::integral_constant<int, together> each{};
     for (Index i = begin; i < end; ++i) {
-      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store + i * next_block,
-                                   Static<block>{}, scores + i * block, stride, NoEpilogue{}, 0);
+      some(each, std::true_type(), 0, i);
+      for (int first = together; first < count - rest; first += together) some(each, std::false_type(), first, i);
+      if constexpr (rest > 0) some(std::integral_constant<int, rest>(), std::false_type(), count - rest, i);
     }
   }
 
@@ -126,42 +159,38 @@ struct AttentionStep {
     return sum(sum_of_lane);
   }
 
-  /// out[i, c] = sum_j weights[i, j] store[j, c] for `count` rows and value_width columns.
+  /// out[i, c] = sum_j weights[i, j] store[j, c] for `count` rows and value_width columns. Blocks are read as they lie,
+  /// of so many columns as the nearest cache has room for their sums.
   template <int count>
   static void mix(Index tokens, const S* weights, Index stride, const S* store, S* out) {
-    const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c,
-                             V* sums) __attribute__((always_inline)) {  // (cols, count)
+    constexpr int most = 256 / count, whole = value_width / most * most;
+    const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c) {
+      constexpr int room = static_cast<int>(round_up(cols * count, L));
+      V sums[room]{};  // (cols, count)
       const S* place = store + c * block;
       for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
-        SIMPLX_UNROLL
-        for (int v = 0; v < 4; ++v) {
-          V weight[count];
+        V weight[count][4];
+        for (int i = 0; i < count; ++i) load_row<false>(weights + i * stride + first, 0, weight[i]);
+        for (int k = 0; k < cols; ++k) {
+          V value[4];
+          load_row<true>(place + k * block, stored_values * block, value);
           SIMPLX_UNROLL
-          for (int i = 0; i < count; ++i) weight[i] = load<V>(weights + i * stride + first + v * L);
-          SIMPLX_UNROLL
-          for (int k = 0; k < cols; ++k) {
-            const V value = load<V>(place + k * block + v * L);
+          for (int i = 0; i < count; ++i) {
+            V sum = sums[k * count + i];
             SIMPLX_UNROLL
-            for (int i = 0; i < count; ++i) sums[k * count + i] += weight[i] * value;
+            for (int v = 0; v < 4; ++v) sum += weight[i][v] * value[v];
+            sums[k * count + i] = sum;
           }
         }
       }
+      alignas(64) S of_lanes[room];
+      for (int i = 0; i < room; i += L) simplx::store(of_lanes + i, lane_sums<S>(sums + i));
+      for (int k = 0; k < cols; ++k) {
+        for (int i = 0; i < count; ++i) out[i * values + c + k] = of_lanes[k * count + i];
+      }
     };
-    constexpr int cols = L / count;  // so many sums as lanes
-    constexpr Index whole = value_width / cols * cols;
-    for (Index c = 0; c < whole; c += cols) {
-      V sums[L]{};
-      columns(std::integral_constant<int, cols>{}, c, sums);
-      alignas(64) S of_lanes[L];
-      simplx::store(of_lanes, lane_sums<S>(sums));
-      SIMPLX_UNROLL
-      for (int k = 0; k < L; ++k) out[k % count * values + c + k / count] = of_lanes[k];
-    }
-    for (Index c = whole; c < value_width; ++c) {
-      V sums[count]{};
-      columns(std::integral_constant<int, 1>{}, c, sums);
-      for (int i = 0; i < count; ++i) out[i * values + c] = sum(sums[i]);
-    }
+    for (Index c = 0; c < whole; c += most) columns(std::integral_constant<int, most>{}, c);
+    if constexpr (whole < value_width) columns(std::integral_constant<int, value_width - whole>{}, whole);
   }
 
   /// `count` tokens from number `token` on; heads are shared among the team.
