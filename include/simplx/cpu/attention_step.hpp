@@ -74,15 +74,14 @@ struct AttentionStep {
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
-  /// A vector row of a block, and the one that the block `next_block` after it has there: memory is slow where its pages
-  /// change, unless it is asked for long before.
-  template <bool ahead>
-  __attribute__((always_inline)) static void load_row(const S* place, Index next_block, V (&row)[4]) {
+  /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
+  /// unless it is asked for long before.
+  __attribute__((always_inline)) static void load_row(const S* place, Index ahead, V (&row)[4]) {
     SIMPLX_UNROLL
-    for (int v = 0; v < 4; ++v) {
-      row[v] = load<V>(place + v * L);
-      if constexpr (ahead) __builtin_prefetch(place + next_block + v * L, 0, 2);
-    }
+    for (int v = 0; v < 4; ++v) row[v] = load<V>(place + v * L);
+    if (ahead == 0) return;
+    SIMPLX_UNROLL
+    for (int v = 0; v < 4; ++v) __builtin_prefetch(place + ahead + v * L, 0, 2);
   }
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
@@ -92,13 +91,13 @@ struct AttentionStep {
                     Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2;  // as many sums as there are registers for
     constexpr int together = std::min(most, count), rest = count % together;
-    const auto some = [&]<int rows, bool ahead>(std::integral_constant<int, rows>, std::bool_constant<ahead>, int first,
-                                                Index i) {
+    const auto some = [&]<int rows>(std::integral_constant<int, rows>, int first, Index i) {
       const S* place = store + i * next_block;
       V sums[rows][4]{};
+      const Index ahead = first == 0 && i + 1 < end ? next_block : 0;
       for (Index c = 0; c < inner; ++c, place += block) {
         V key[4];
-        load_row<ahead>(place, next_block, key);
+        load_row(place, ahead, key);
         SIMPLX_UNROLL
         for (int r = 0; r < rows; ++r) {
           const S query = queries[(first + r) * query_stride + c];
@@ -113,9 +112,8 @@ struct AttentionStep {
     };
     constexpr std::integral_constant<int, together> each{};
     for (Index i = begin; i < end; ++i) {
-      some(each, std::true_type(), 0, i);
-      for (int first = together; first < count - rest; first += together) some(each, std::false_type(), first, i);
-      if constexpr (rest > 0) some(std::integral_constant<int, rest>(), std::false_type(), count - rest, i);
+      for (int first = 0; first < count - rest; first += together) some(each, first, i);
+      if constexpr (rest > 0) some(std::integral_constant<int, rest>(), count - rest, i);
     }
   }
 
@@ -166,17 +164,19 @@ struct AttentionStep {
     constexpr int most = 256 / count, whole = value_width / most * most;
     const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c) {
       constexpr int room = static_cast<int>(round_up(cols * count, L));
-      V sums[room]{};  // (cols, count)
+      V sums[room];  // (cols, count)
+      for (int i = cols * count; i < room; ++i) sums[i] = V{};
       const S* place = store + c * block;
       for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
         V weight[count][4];
-        for (int i = 0; i < count; ++i) load_row<false>(weights + i * stride + first, 0, weight[i]);
+        for (int i = 0; i < count; ++i) load_row(weights + i * stride + first, 0, weight[i]);
+        const Index ahead = first + block < tokens ? stored_values * block : 0;
         for (int k = 0; k < cols; ++k) {
           V value[4];
-          load_row<true>(place + k * block, stored_values * block, value);
+          load_row(place + k * block, ahead, value);
           SIMPLX_UNROLL
           for (int i = 0; i < count; ++i) {
-            V sum = sums[k * count + i];
+            V sum = first == 0 ? V{} : sums[k * count + i];
             SIMPLX_UNROLL
             for (int v = 0; v < 4; ++v) sum += weight[i][v] * value[v];
             sums[k * count + i] = sum;
@@ -185,8 +185,8 @@ struct AttentionStep {
       }
       alignas(64) S of_lanes[room];
       for (int i = 0; i < room; i += L) simplx::store(of_lanes + i, lane_sums<S>(sums + i));
-      for (int k = 0; k < cols; ++k) {
-        for (int i = 0; i < count; ++i) out[i * values + c + k] = of_lanes[k * count + i];
+      for (int i = 0; i < count; ++i) {
+        for (int k = 0; k < cols; ++k) out[i * values + c + k] = of_lanes[k * count + i];
       }
     };
     for (Index c = 0; c < whole; c += most) columns(std::integral_constant<int, most>{}, c);
