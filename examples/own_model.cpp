@@ -131,6 +131,15 @@ int run(const std::filesystem::path& folder) {
     return token != '\n';  // false ends it; a lambda may return nothing
   });
 
+  Stream<logits> several(net, {.sequences = 3});
+  std::vector<Sampler> draws{Sampler({.seed = 1}), Sampler({.seed = 2}), Sampler({.seed = 3})};
+  std::string sums[3];
+  generate(several, copies_of(prompt, 3), /*tokens at most*/ 20, draws, [&](Index text, std::int32_t token) {
+    sums[text] += static_cast<char>(token);
+    return token != '\n';
+  });
+  for (const std::string& sum : sums) std::printf("again: 7+8=%s", sum.c_str());
+
   Trainer<verdicts> tuned{{.batch = 100, .groups = {{.name = "*", .learning_rate_factor = 0},
                                                     {.name = "verdict.*", .learning_rate_factor = 1}}}};
   load_body(folder / "final.safetensors", tuned, {.missing = {"verdict.*"}, .unexpected = {"head.*"}});
