@@ -196,7 +196,7 @@ class TrainingRun {
     return std::max(1L, static_cast<long>(std::max(available - validating, available / 2) / each));
   }
 
-  RunRecord make_record(double peak) const {
+  RunRecord make_record(double peak) {
     const ModelFacts facts = trainer_->facts();
     const AdamW optimiser;
     RunRecord record{{"version", version()},
@@ -233,6 +233,7 @@ class TrainingRun {
     record[text_.of_bytes ? "text_bytes" : "text_tokens"] = size;
     record["tokenizer"] = nullptr;  // nobody knows
     if (text_.corpus.tokenizer) record["tokenizer"] = text_.of_bytes ? "bytes" : tokenizer_name;
+    if (const double bytes = text_.bytes_per_token(held_out_); !std::isnan(bytes)) record["bytes_per_token"] = bytes;
     record["text_fingerprint"] = fingerprint(text_.corpus);
     for (const TensorInfo& constant : trainer_->tensors().constants) {
       if (constant.rank == 0)
@@ -252,7 +253,8 @@ class TrainingRun {
     const std::string table = differences(
         run, now, {"version", "build", "device", "threads", "bytes", "arena_bytes",  // which follows the vectors' width
                    "peak_gflops", "flops_per_token", "out", "text",
-                   "tokenizer"});  // which is in the text's fingerprint; bytes, where an earlier version began the run
+                   // In the text's fingerprint; an earlier version, which began the run, may not say them.
+                   "tokenizer", "bytes_per_token"});
     if (table.empty()) return;
     const bool longer = recorded_steps() != steps_;
     throw Error(

@@ -48,6 +48,7 @@ def main():
               "nothing else is said of bytes\n" + done.stdout)
         losses = re.search(r"([\d.]+) nats per token, ([\d.]+) nats per byte, on held-out text", done.stdout)
         tokens, by_byte = map(float, losses.groups()) if losses else (0, 1)
+        check(losses and abs(tokens / by_byte - record["bytes_per_token"]) < 0.02, "the record says how long they are")
         check(1.2 < tokens / by_byte < 5, "the loss is also told by the byte\n" + done.stdout[-300:])
         check(len(content(out, "sample.txt")) > 150 and content(out, "sample.txt").startswith(b"def"),
               "the sample is text, of tokens that are longer than bytes")

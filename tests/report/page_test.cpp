@@ -64,6 +64,22 @@ std::string fault(const std::string& page) {
 
 TEST_SUITE_BEGIN("report/page");
 
+TEST_CASE("runs whose tokens differ are compared by the byte, or cannot be") {
+  Run bytes = run_of("bytes", 1.5), tokens = run_of("tokens", 3.0);
+  tokens.options["vocab"] = 2048, tokens.options["bytes_per_token"] = 4.0;
+  const std::string page = page_of({bytes, tokens});
+  CHECK(holds(page, "Best held out: tokens with 0.750 nats per byte, 0.750 below bytes"));
+  CHECK(holds(page, "bytes read"));
+  CHECK(holds(page, detail::grouped_number(4 * 2000.0)));
+  Run others = tokens;
+  others.name = "others";
+  CHECK(holds(page_of({tokens, others}), "with 3.000 nats per token"));
+  tokens.options.erase("bytes_per_token");
+  const std::string unknown = page_of({bytes, tokens});
+  CHECK(holds(unknown, "Losses cannot be compared"));
+  CHECK(!holds(unknown, "Best held out"));
+}
+
 TEST_CASE("pages are well formed whatever the runs hold, and nothing on them runs or asks for anything") {
   Run hostile = run_of("<script>alert(1)</script>\xff\"&");
   hostile.options["</dl><script>"] = {{"deep", "]]><!--"}, {"list", {1, 2, 3, 4, 5, "<"}}};

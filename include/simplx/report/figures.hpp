@@ -84,10 +84,10 @@ inline const LoggedStep* diverged_at(const Run& run) {
 
 }  // namespace detail
 
-/// What the runs' tokens are: bytes where the vocabulary has 256.
+/// What the runs' tokens are: bytes where the vocabulary has 256, or where they are counted so.
 inline std::string token_name(std::span<const Run> runs) {
   for (const Run& run : runs) {
-    if (run.number("vocab") != 256) return "token";
+    if (run.number("vocab") != 256 && !run.by_bytes) return "token";
   }
   return "byte";
 }

@@ -270,9 +270,16 @@ inline std::vector<std::size_t> ranked(const std::vector<RunSummary>& sums) {
   return order;
 }
 
+/// Whether losses are of tokens that differ, although some record does not say how long these are.
+inline bool of_other_tokens(std::span<const Run> runs) {
+  const auto differs = [&](const Run& run) { return run.number("vocab") != runs[0].number("vocab"); };
+  return std::ranges::any_of(runs, differs) && token_name(runs) == "token";
+}
+
 /// Which run is the best, and how far ahead of the next.
 inline std::string lead_of(std::span<const Run> runs, const std::vector<RunSummary>& sums,
                            const std::vector<std::size_t>& order) {
+  if (of_other_tokens(runs)) return "Losses cannot be compared: these are of other tokens, of unknown length.";
   if (order.empty()) return "None of them was validated.";
   std::string lead = fmt::format("Best held out: {} with {:.3f} nats per {}", runs[order[0]].name, sums[order[0]].best,
                                  token_name(runs));
@@ -340,10 +347,11 @@ inline std::string gallery(std::string_view title, std::string_view note, const 
   return section(title, note, figures.empty() ? figures : element("div", {{"class", "charts"}}, figures));
 }
 
-inline std::string several_runs(std::span<const Run> runs) {
+inline std::string several_runs(std::span<const Run> of_tokens) {
+  const std::vector<Run> runs = comparable(of_tokens);
   std::vector<RunSummary> sums;
   for (const Run& run : runs) sums.push_back(summary_of(run));
-  const std::vector<std::size_t> order = ranked(sums);
+  const auto order = of_other_tokens(runs) ? std::vector<std::size_t>() : ranked(sums);
   std::string page = page_header(fmt::format("{} runs side by side", runs.size()), lead_of(runs, sums, order));
   page += comparison_table(runs, sums, order) + "\n";
   for (const Run& run : runs) {

@@ -10,11 +10,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -42,6 +44,7 @@ struct Run {
   std::string name = {};                ///< the directory's own name, or what tells it from other runs; any bytes
   nlohmann::ordered_json options = {};  ///< run.json
   std::vector<LoggedStep> log = {};
+  bool by_bytes = false;     ///< losses and counts of the log are by the byte, whatever its tokens are
   bool cut = false;          ///< the last line of the log was damaged and left out
   bool finished = false;     ///< its final weights are there (io/run.hpp)
   std::string sample = {};   ///< sample.txt, empty if there is none
@@ -178,6 +181,27 @@ inline Run read_run(const std::filesystem::path& directory) {
   run.sample = detail::file_if_there(directory / "sample.txt");
   run.picture = detail::file_if_there(directory / "block.svg");
   return run;
+}
+
+/// Bytes of a token on average, as the record says; NaN where it does not.
+inline double bytes_per_token(const Run& run) { return run.number("vocab") == 256 ? 1 : run.number("bytes_per_token"); }
+
+/// The runs by the byte, where their tokens differ and all records say how long these are.
+///
+/// Shapes  a loss of x nats per token of n bytes is one of x / n nats per byte, and its tokens are n times as many bytes
+inline std::vector<Run> comparable(std::span<const Run> of_tokens) {
+  std::vector<Run> runs(of_tokens.begin(), of_tokens.end());
+  const auto differs = [&](const Run& run) { return bytes_per_token(run) != bytes_per_token(runs[0]); };
+  const auto is_known = [](const Run& run) { return bytes_per_token(run) > 0; };
+  if (!std::ranges::any_of(runs, differs) || !std::ranges::all_of(runs, is_known)) return runs;
+  for (Run& run : runs) {
+    const double bytes = bytes_per_token(run);
+    for (LoggedStep& step : run.log) {
+      step.loss /= bytes, step.val_loss /= bytes, step.tokens *= bytes, step.tokens_per_second *= bytes;
+    }
+    run.by_bytes = true;
+  }
+  return runs;
 }
 
 /// Reads several runs and gives those of one name as much of their path as tells them apart.
