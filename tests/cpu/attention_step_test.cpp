@@ -112,6 +112,7 @@ TEST_CASE("cpu/attention_step: steps over remembered keys and values give the de
   check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 32, .matrix = AttentionMatrix::shaped}, false>();
   check<AttentionSize{.heads = 3, .key_width = 3, .value_width = 5, .matrix = AttentionMatrix::skip_init}, false>();
   check<AttentionSize{.heads = 1, .key_width = 8, .value_width = 1, .matrix = AttentionMatrix::softmax}, false>();
+  check<AttentionSize{.heads = 1, .key_width = 4, .value_width = 70}, false>();  // of four rows 64 at once
   check<AttentionSize{.heads = 2, .key_width = 4, .value_width = 4,
                       .matrix = AttentionMatrix::shaped, .alibi = true},
         false>();
