@@ -16,11 +16,11 @@
 /// | parts  | (rows, heads, spans, 2 + value_width, or       | what each span of tiles adds to a row        |
 /// |        | 2 + 2 value_width of shaped attention)         |                                              |
 ///
-/// Rows are those of one sequence after the other, equally many of each. A block has a head, some new rows of a
-/// sequence and a span of tiles, which it passes over as attention.cuh does; a second kernel adds the spans of each
-/// row. Tiles are shared out among so many blocks that a GPU has some 256 of all heads and rows. Who has a row
-/// remembers its key and value; the others read what is new where it was made. Which sequences these are, and how many
-/// tokens of each came before, is read on the device: one recording serves every token (recorded.cuh).
+/// Rows are many of one sequence, or one of each of several. A block has a head, some new rows of a sequence and a span
+/// of tiles, which it passes over as attention.cuh does; a second kernel adds the spans of each row. Tiles are shared
+/// out among so many blocks that a GPU has some 256 of all heads and rows. Who has a row remembers its key and value;
+/// the others read what is new where it was made. Which sequences these are, and how many tokens of each came before,
+/// is read on the device: one recording serves every token (recorded.cuh).
 
 #include <simplx/cuda/attention.cuh>
 #include <simplx/cuda/reduce.cuh>
@@ -102,17 +102,14 @@ __global__ void __launch_bounds__(step_threads)
   static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
   const int h = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   const int warp = thread / warp_lanes, lane = thread % warp_lanes;
-  const Index rows = R == 1 ? 1 : sequences.rows;
-  const unsigned blocks = R == 1 ? 1 : static_cast<unsigned>((rows + R - 1) / R);  // of a sequence
-  const Index sequence = blockIdx.z / blocks, past = sequences.past[sequence];
-  const Index first = static_cast<Index>(blockIdx.z % blocks) * R, last = first + R < rows ? first + R : rows;
+  const Index sequence = R == 1 ? blockIdx.z : 0, past = sequences.past[sequence];
+  const Index shift = past - sequence;  // from a row to its token
+  const Index rows = R == 1 ? sequences.count : sequences.rows;
+  const Index first = static_cast<Index>(blockIdx.z) * R, last = first + R < rows ? first + R : rows;  // of its rows
   const Index span = tiles * step_tile, begin = static_cast<Index>(blockIdx.x) * span;
-  const Index end = begin + span < past + last ? begin + span : past + last;  // of the tokens that its rows see
+  const Index end = begin + span < shift + last ? begin + span : shift + last;  // of the tokens that its rows see
   if (begin >= end) return;  // the whole block
-  const Index before = sequence * rows;  // rows of other sequences
-  in.query += before * Size::key_stride, in.key += before * Size::key_stride, in.value += before * Size::value_stride;
   const Index offset = sequences.number[sequence] * stores.apart;
-  stores.keys += offset, stores.values += offset;
   SIMPLX_SHARED(shared, Memory);
   for (int i = thread; i < R * K; i += step_threads) {
     const Index row = first + i / K;
@@ -124,7 +121,7 @@ __global__ void __launch_bounds__(step_threads)
   const S scale = S(1) / std::sqrt(S(K));
   S slope = 0;
   if constexpr (Size::alibi) slope = in.slopes[h];
-  const auto is_own = [&](Index token) { return token >= past + first && token < past + last; };
+  const auto is_own = [&](Index token) { return token >= shift + first && token < shift + last; };
 
   constexpr int across = StepColumns<Size>::across, groups = StepColumns<Size>::groups;
   constexpr int columns = StepColumns<Size>::each;
@@ -135,8 +132,8 @@ __global__ void __launch_bounds__(step_threads)
   for (Index tile = begin; tile < end; tile += step_tile) {
     const Index token = tile + thread;
     S score[R] = {};
-    T* const key_of = stores.keys + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
-    const Index made_at = (token - past) * Size::key_stride + h * K;
+    T* const key_of = stores.keys + offset + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
+    const Index made_at = (token - shift) * Size::key_stride + h * K;
     for (int first_col = 0; first_col < K && token < end; first_col += ahead) {
       S key[ahead];
       const auto each = [&](const auto& f) {
@@ -158,7 +155,7 @@ __global__ void __launch_bounds__(step_threads)
     }
     SIMPLX_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Index distance = past + first + r - token;
+      const Index distance = shift + first + r - token;
       const bool sees = distance >= 0 && first + r < last;
       const S bias = Size::alibi ? -slope * S(distance) : S(0);
       shared.weights[r][thread] = sees ? score[r] * scale + bias : minus_infinity<S>;
@@ -193,7 +190,7 @@ __global__ void __launch_bounds__(step_threads)
     for (int r = 0; r < R; ++r) {
       for (S& sum : product[r]) sum *= shared.shrink[r];
     }
-    T* const value_of = stores.values + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
+    T* const value_of = stores.values + offset + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
     const auto in_tile = [&](Index tokens) {
       return static_cast<int>(tokens < 0 ? 0 : tokens < step_tile ? tokens : step_tile);
     };
@@ -229,7 +226,7 @@ __global__ void __launch_bounds__(step_threads)
         }
       }
       for (k = group + (seen - group + groups - 1) / groups * groups; k < count; k += groups) {
-        const S value = remembered<T>(in.value[(tile + k - past) * Size::value_stride + h * V + c]);
+        const S value = remembered<T>(in.value[(tile + k - shift) * Size::value_stride + h * V + c]);
         if (is_own(tile + k) && h % value_group == 0) store_as(value_of[k * V + c], value);
         add(k, value);
       }
@@ -238,7 +235,7 @@ __global__ void __launch_bounds__(step_threads)
   }
 
   const auto part_of = [&](int r) {
-    return parts + (((before + first + r) * Size::heads + h) * gridDim.x + blockIdx.x) * step_part<Size>;
+    return parts + (((first + r) * Size::heads + h) * gridDim.x + blockIdx.x) * step_part<Size>;
   };
   /// Adds the groups of threads, the first one first, and stores the sums from column `at` of the parts on.
   const auto store_sums = [&](const auto& sums, auto& room, int at) {
@@ -302,7 +299,7 @@ constexpr StepSpans step_spans(int heads, Index sequences, Index rows, Index con
   return {.count = (tiles + each - 1) / each, .tiles = each};
 }
 
-/// Elements of `parts` for rows of one sequence, or one of each, in a context of so many tokens.
+/// Elements of `parts` for rows of one sequence, or one row of each, in a context of so many tokens.
 template <AttentionSize size>
 constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Index context) {
   Index most = 0;
@@ -319,7 +316,7 @@ constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Inde
 ///
 /// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens of each sequence of a stream,
 ///         and the columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal
-///         keys. `parts` holds attention_step_parts elements, if there is one row of each sequence or one sequence
+///         keys. One sequence, or one row of each. `parts` holds attention_step_parts elements
 /// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention.
 ///         Stores are read once for each token, or each eight of several
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
@@ -333,8 +330,8 @@ void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index 
   const StepSpans spans = step_spans(size.heads, sequences.count, rows, context);
   const auto attend = [&]<int together>(std::integral_constant<int, together>) {
     launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
-           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(sequences.count, 1) * blocks_for(rows, together)),
-           step_threads, sequences, spans.tiles, in, stores, parts);
+           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(sequences.count * rows, together)), step_threads,
+           sequences, spans.tiles, in, stores, parts);
   };
   if (rows == 1) {
     attend(std::integral_constant<int, step_rows(1)>{});
