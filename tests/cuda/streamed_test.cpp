@@ -58,7 +58,7 @@ template <Index rows, Index cols, Index remembered, class Step>
 void check_apart(const Step& step) {
   constexpr Index apart = remembered + 5;
   const auto x = test::numbers<float>(2 * rows * cols, 3), memory = test::numbers<float>(3 * apart, 4);
-  const std::vector<Index> past{4, 1}, numbers{2, 0};
+  const std::vector<Index> past{4, 2}, numbers{2, 0};
   const auto found = test::same_bits([&] {
     auto own = memory, y = test::unwritten<float>(2 * rows * cols);
     step(StepSequences{2, rows, past.data(), numbers.data()}, x.data(), own.data(), apart, y.data());
