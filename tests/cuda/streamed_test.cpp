@@ -50,15 +50,13 @@ static_assert(remembers<grouped, Precision::float32>(8 + 8) && remembers<grouped
 static_assert(remembers<grouped, Precision::bfloat16>(8));
 static_assert(remembers<sas_model, Precision::tf32>(16 + 16) && remembers<sas_model, Precision::bfloat16>(16));
 
-const std::vector<Index> first{0};  // the number of a stream's only sequence, where a device can read it
-
 /// Two of the three sequences of a stream, of which the last has the first rows: the step is given their places, x, what
 /// they remember, elements from one to the next, and y. What it does to each must be what it does to a stream of one.
 template <Index rows, Index cols, Index remembered, class Step>
 void check_apart(const Step& step) {
   constexpr Index apart = remembered + 5;
   const auto x = test::numbers<float>(2 * rows * cols, 3), memory = test::numbers<float>(3 * apart, 4);
-  const std::vector<Index> past{4, 2}, numbers{2, 0};
+  const std::vector<Index> past{4, 2}, numbers{2, 0}, first{0};  // where a device can read them
   const auto found = test::same_bits([&] {
     auto own = memory, y = test::unwritten<float>(2 * rows * cols);
     step(StepSequences{2, rows, past.data(), numbers.data()}, x.data(), own.data(), apart, y.data());
@@ -82,7 +80,7 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
   const auto x = test::numbers<float>(rows * cols, 1);
   const auto shifted = test::same_bits([&] {
     std::vector<float> ring(by * cols), y = test::unwritten<float>(rows * cols);
-    std::vector<Index> past{0};  // where a device can read it
+    std::vector<Index> past{0}, first{0};  // where a device can read them
     for (const Index count : {1, 1, 5, 4}) {
       const Index at = past[0] * cols;
       each_cell(nullptr, 1, cols,
@@ -100,6 +98,7 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
 TEST_CASE("sums go on from those before") {
   constexpr Index rows = 9, cols = 37;
   const auto x = test::numbers<float>(rows * cols, 2);
+  const std::vector<Index> first{0};  // where a device can read it
   const auto summed = test::same_bits([&] {
     std::vector<float> sums(cols), y = test::unwritten<float>(rows * cols);
     Index at = 0;
