@@ -5,8 +5,8 @@ import numbers
 PLAIN = {"Ceilings": ["ceiling", "tb_per_s", "tflops"], "Products": ["product", "precision", "tflops"],
          "Epilogues": ["epilogue", "fused_us", "apart_us"],
          "Kernels": ["kernel", "us", "floor_us", "of_floor", "version"],
-         "Generation": ["generation", "block", "precision", "ms", "tokens_per_s", "floor_ms", "of_floor", "prompt_ms",
-                        "cache_mb"],
+         "Generation": ["generation", "block", "precision", "sequences", "ms", "tokens_per_s", "floor_ms", "of_floor",
+                        "prompt_ms", "cache_mb"],
          "Checks": ["check", "model", "error", "bound", "holds"],
          "Tests": ["test", "checks", "holds", "said"], "Sanitizers": ["tool", "program", "said", "holds"]}
 WHICH = ("shape", "block", "precision")

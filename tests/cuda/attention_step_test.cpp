@@ -12,20 +12,30 @@ namespace {
 
 constexpr bool sanitized = emulation::thread_sanitized || emulation::address_sanitized;
 
-/// One sequence whose tokens come in feeds, to stores that no one has written.
+/// So many of the next tokens of each of these sequences.
+struct Feed {
+  std::vector<Index> of;
+  Index rows;
+};
+
+/// Sequences whose tokens come in feeds, to stores that no one has written. Those of the stream begin with one that
+/// gets no tokens; the others are the last first.
 template <AttentionSize size, class S, int key_heads = size.heads, int value_heads = size.heads>
 struct Fed {
   test::Attention<S> attention;
-  std::vector<S> keys, values;
-  Index context;
+  std::vector<Index> past;
+  std::vector<S> stores;
+  Index context, keys, apart;
 
-  Fed(Index tokens, Index room) : attention(size, {tokens}), context(room) {
+  Fed(const std::vector<Index>& lengths, Index room)
+      : attention(size, lengths), past(lengths.size()), context(room) {
     share(attention.key, size.key_width, size.heads / key_heads);
     share(attention.value, size.value_width, size.heads / value_heads);
     const Index capacity = round_up(context, step_tile);
-    keys = test::unwritten<S>(capacity * key_heads * size.key_width);
-    values = test::unwritten<S>(capacity * value_heads * size.value_width);
+    keys = capacity * key_heads * size.key_width, apart = keys + capacity * value_heads * size.value_width + 7;
+    stores = test::unwritten<S>((1 + std::ssize(past)) * apart);
   }
+  Fed(Index tokens, Index room) : Fed(std::vector<Index>{tokens}, room) {}
   /// Heads of a group are equal to its first.
   void share(std::vector<S>& heads, Index width, Index group) const {
     for (Index i = 0; i < std::ssize(heads); ++i) {
@@ -33,28 +43,49 @@ struct Fed {
       heads[static_cast<std::size_t>(i)] = heads[static_cast<std::size_t>(i - head % group * width)];
     }
   }
-  void feed(const std::vector<Index>& feeds) {
-    const Index parts_size = attention_step_parts<size>(std::ranges::max(feeds), context);
-    auto parts = test::unwritten<S>(parts_size + 64);
+  void feed(const Feed& now) {
+    const Index count = std::ssize(now.of), rows = now.rows, width = size.heads * size.value_width;
+    const auto at = [](Index s) { return static_cast<std::size_t>(s); };
+    std::vector<Index> before, numbers;  // where a device can read it
+    for (const Index s : now.of) before.push_back(past[at(s)]), numbers.push_back(std::ssize(past) - s);
+    /// Of these rows alone: what came before is in the stores.
+    const auto part = [&](const std::vector<S>& all, Index heads_width) {
+      std::vector<S> own;
+      for (const Index s : now.of) {
+        const auto begin = all.begin() + (attention.offsets[at(s)] + past[at(s)]) * size.heads * heads_width;
+        own.insert(own.end(), begin, begin + rows * size.heads * heads_width);
+      }
+      return own;
+    };
+    const auto query = part(attention.query, size.key_width), key = part(attention.key, size.key_width),
+               value = part(attention.value, size.value_width);
     auto in = attention.operands();
-    std::vector<Index> before{0};  // where a device can read it
-    for (const Index rows : feeds) {
-      const Index past = before[0];
-      /// Of these rows alone: what came before is in the stores.
-      const auto part = [&](const std::vector<S>& all, Index width) {
-        const auto begin = all.begin() + past * size.heads * width;
-        return std::vector<S>(begin, begin + rows * size.heads * width);
-      };
-      const auto query = part(attention.query, size.key_width), key = part(attention.key, size.key_width),
-                 value = part(attention.value, size.value_width);
-      in.query = query.data(), in.key = key.data(), in.value = value.data();
-      attention_steps<size, key_heads, value_heads>(
-          nullptr, before.data(), rows, context, in, AttentionStores<S>{keys.data(), values.data()},
-          attention.out.data() + past * size.heads * size.value_width, parts.data());
-      before[0] += rows;
-    }
-    REQUIRE(before[0] == attention.tokens);
+    in.query = query.data(), in.key = key.data(), in.value = value.data();
+    const Index parts_size = attention_step_parts<size>(rows, count, context);
+    auto parts = test::unwritten<S>(parts_size + 64), out = test::unwritten<S>(count * rows * width);
+    attention_steps<size, key_heads, value_heads>(
+        nullptr, StepSequences{count, rows, before.data(), numbers.data()}, context, in,
+        AttentionStores<S>{stores.data(), stores.data() + keys, apart}, out.data(), parts.data());
     CHECK(std::all_of(parts.begin() + parts_size, parts.end(), [](S number) { return std::isnan(number); }));
+    for (Index i = 0; i < count; ++i) {
+      const Index s = now.of[at(i)];
+      std::copy_n(out.begin() + i * rows * width, rows * width,
+                  attention.out.begin() + (attention.offsets[at(s)] + past[at(s)]) * width);
+      past[at(s)] += rows;
+    }
+  }
+  void feed(const std::vector<Feed>& feeds) {
+    for (const Feed& one : feeds) feed(one);
+    for (std::size_t s = 0; s < past.size(); ++s) {
+      REQUIRE(past[s] == attention.offsets[s + 1] - attention.offsets[s]);
+    }
+    const auto unused = stores.begin() + apart;
+    CHECK(std::all_of(stores.begin(), unused, [](S number) { return std::isnan(number); }));
+  }
+  void feed(const std::vector<Index>& feeds) {
+    std::vector<Feed> each;
+    for (const Index rows : feeds) each.push_back({{0}, rows});
+    feed(each);
   }
 };
 
@@ -65,6 +96,16 @@ void check(double roundings, const std::vector<Index>& feeds, Index context) {
   for (const Index rows : feeds) tokens += rows;
   CAPTURE(tokens);
   Fed<size, S, key_heads, value_heads> fed(tokens, context);
+  test::Attention<double> exact = fed.attention.wide();
+  exact.reference_forward();
+  fed.feed(feeds);
+  CHECK(test::distance(fed.attention.out, exact.out) < roundings);
+}
+
+/// The same of several sequences.
+template <AttentionSize size, class S, int key_heads = size.heads, int value_heads = size.heads>
+void check(double roundings, const std::vector<Index>& lengths, const std::vector<Feed>& feeds, Index context) {
+  Fed<size, S, key_heads, value_heads> fed(lengths, context);
   test::Attention<double> exact = fed.attention.wide();
   exact.reference_forward();
   fed.feed(feeds);
@@ -94,10 +135,10 @@ TEST_CASE("contexts of several tiles, in one block and in a block each; a few ro
 }
 
 TEST_CASE("many rows: a block has several tiles if there are blocks enough") {
-  static_assert(step_spans(12, 1, 1024).count == 8 && step_spans(12, 1, 1024).tiles == 1);
-  static_assert(step_spans(12, 64, 1024).count == 3 && step_spans(12, 64, 1024).tiles == 3);
-  static_assert(step_spans(32, 64, 300).count == 1 && step_spans(32, 64, 300).tiles == 3);
-  static_assert(step_spans(300, 1, 8192).count == 1);
+  static_assert(step_spans(12, 1, 1, 1024).count == 8 && step_spans(12, 1, 1, 1024).tiles == 1);
+  static_assert(step_spans(12, 1, 64, 1024).count == 3 && step_spans(12, 1, 64, 1024).tiles == 3);
+  static_assert(step_spans(32, 1, 64, 300).count == 1 && step_spans(32, 1, 64, 300).tiles == 3);
+  static_assert(step_spans(300, 1, 1, 8192).count == 1 && step_spans(12, 25, 1, 8192).count == 1);
   constexpr AttentionSize size{32, 2, 2, AttentionMatrix::shaped};
   check<size, float>(32, {64, 64, 1, 64}, 200);
   Fed<size, float> fed(150, 150);
@@ -115,6 +156,26 @@ TEST_CASE("widths of a vector, between, and of several; more columns than a bloc
   if constexpr (!sanitized) check<AttentionSize{1, 200, 130, AttentionMatrix::shaped}, float>(32, {1, 9}, 12);
 }
 
+TEST_CASE("a token of each of several sequences, whichever have one, wherever they are") {
+  const std::vector<Feed> feeds{{{0}, 1}, {{2}, 9}, {{0, 1, 2}, 1}, {{1, 2}, 1}, {{2, 0, 1}, 1}, {{1}, 4}, {{1, 2}, 1}};
+  test::each_attention<2, 3, 5>([&]<AttentionSize size>() {
+    if constexpr (size.mask == Mask::causal) check<size, float>(32, {3, 8, 13}, feeds, 14);
+  });
+  check<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, double>(32, {3, 8, 13}, feeds, 14);
+  check<AttentionSize{4, 3, 5, AttentionMatrix::shaped}, float, 1, 2>(32, {3, 8, 13}, feeds, 14);
+  // tiles that only the longest has
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true};
+  check<size, float>(32, {4, 131, 130},
+                     {{{1}, 127}, {{2}, 128}, {{1, 0}, 1}, {{2, 1, 0}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{1}, 1}}, 260);
+}
+
+TEST_CASE("spans of a token of each of so many sequences that blocks have several tiles") {
+  constexpr AttentionSize size{32, 2, 2, AttentionMatrix::shaped};
+  static_assert(step_spans(32, 5, 1, 500).count == 2 && step_spans(32, 1, 1, 500).count == 4);
+  const std::vector<Index> all{0, 1, 2, 3, 4};
+  check<size, float>(32, {3, 1, 141, 260, 1}, {{{0}, 2}, {{2}, 140}, {{3}, 259}, {all, 1}}, 500);
+}
+
 TEST_CASE("heads that share keys or values remember them once") {
   constexpr AttentionSize size{4, 3, 5, AttentionMatrix::shaped};
   check<size, float, 2, 2>(32, {1, 9, 1}, 12);
@@ -127,7 +188,7 @@ TEST_CASE("the same bits under every schedule, and stores that only whole tokens
   const auto stored = test::same_bits([&] {
     Fed<size, float> fed(12, 130);
     fed.feed({1, 10, 1});
-    return test::joined<float>({fed.attention.out, fed.keys, fed.values});
+    return test::joined<float>({fed.attention.out, fed.stores});
   });
   Index written = 0;
   for (const float number : stored) written += !std::isnan(number);

@@ -62,4 +62,33 @@ TEST_CASE("values and gradients have the bits of a plain loop") {
   check<float, 8>(0, 3);
 }
 
+/// Sequences that end at `offsets`, of which so many tokens came before.
+template <int cols>
+void check_positions(const std::vector<Index>& offsets, Index longest, const std::vector<Index>& past) {
+  CAPTURE(cols);
+  const Index sequences = std::ssize(offsets) - 1;
+  const auto table = test::numbers<float>(40 * cols, 1);
+  const auto y = test::same_bits([&] {
+    auto result = test::unwritten<float>(offsets.back() * cols);
+    positions<float, cols>(nullptr, table.data(), past.empty() ? nullptr : past.data(), {offsets.data(), sequences},
+                           longest, result.data());
+    return result;
+  });
+  std::vector<float> expected;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const Index before = past.empty() ? 0 : past[s];
+    expected.insert(expected.end(), table.begin() + before * cols,
+                    table.begin() + (before + offsets[s + 1] - offsets[s]) * cols);
+  }
+  CHECK(y == expected);
+}
+
+TEST_CASE("the row of each position: of whole sequences, of tokens that others came before, of one each") {
+  check_positions<33>({0, 5, 5, 6, 16}, 10, {});
+  check_positions<300>({0, 7}, 7, {});
+  check_positions<300>({0, 7}, 7, {33});
+  check_positions<33>({0, 1, 2, 3, 4}, 1, {3, 39, 0, 7});
+  check_positions<8>({0, 5, 5, 6, 16}, 10, {4, 2, 39, 30});
+}
+
 TEST_SUITE_END();

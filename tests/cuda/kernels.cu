@@ -91,7 +91,7 @@ SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16,
                  AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full, true, true})
 
 #define SIMPLX_STEPS(operands, stored, out, ...)                                                                       \
-  template void attention_steps<__VA_ARGS__>(cudaStream_t, const Index*, Index, Index, const operands&,                \
+  template void attention_steps<__VA_ARGS__>(cudaStream_t, const StepSequences&, Index, const operands&,               \
                                              const AttentionStores<stored>&, out*, float*);
 SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, AttentionMatrix::shaped})
 SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, AttentionMatrix::skip_init})

@@ -81,14 +81,26 @@ TEST_CASE("tokens of a stream are turned by what went before") {
   const auto turn = [&](Index past, Index count) {
     auto y = test::unwritten<double>(count * cols);
     const double* from = x.data() + (all - count) * cols;
-    const std::vector<Index> before{past};  // where a device can read it
+    const std::vector<Index> before{past};  // where a device can read it; nothing of whole sequences
+    const Sequences one{.count = 1, .length = count};
     each_cell(nullptr, count, width / 2,
-              Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, before.data(), heads, width, 1,
-                                           One<double>(100.0), from, y.data()});
+              Rotate<Write::store, double>{one, past ? before.data() : nullptr, heads, width, 1, One<double>(100.0),
+                                           from, y.data()});
     return y;
   };
   const auto whole = turn(0, all);
   CHECK(turn(all - last, last) == std::vector<double>(whole.end() - last * cols, whole.end()));
+  // a token of each of three sequences
+  const std::vector<Index> before{7, 0, 4}, offsets{0, 1, 2, 3};
+  std::vector<double> from, expected, y = test::unwritten<double>(3 * cols);
+  for (const Index past : before) {
+    from.insert(from.end(), x.begin() + past * cols, x.begin() + (past + 1) * cols);
+    expected.insert(expected.end(), whole.begin() + past * cols, whole.begin() + (past + 1) * cols);
+  }
+  each_cell(nullptr, 3, width / 2,
+            Rotate<Write::store, double>{Sequences{.offsets = offsets.data(), .count = 3}, before.data(), heads, width,
+                                         1, One<double>(100.0), from.data(), y.data()});
+  CHECK(y == expected);
 }
 
 TEST_SUITE_END();

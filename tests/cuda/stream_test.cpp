@@ -58,6 +58,87 @@ std::vector<S> copy_of(std::span<const S> numbers) {
   return {numbers.begin(), numbers.end()};
 }
 
+/// The largest of as many numbers.
+double difference(const std::vector<double>& some, const std::vector<double>& others) {
+  REQUIRE(some.size() == others.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    const double here = std::abs(some[i] - others[i]);
+    if (!(here <= worst)) worst = here;  // NaN, too
+  }
+  return worst;
+}
+
+/// How often a host calls for a copy, rather than for what is recorded.
+template <class Work>
+int copies(const Work& work) {
+  static int count;
+  count = 0;
+  emulation::Call::watch = [](const char* called, bool begins) {
+    count += begins && std::string_view(called) == "cudaMemcpyAsync";
+  };
+  work();
+  emulation::Call::watch = nullptr;
+  return count;
+}
+
+/// The next `counts[s]` of each sequence's tokens.
+struct Texts {
+  std::vector<std::vector<std::int32_t>> of;
+  std::vector<std::size_t> read = std::vector<std::size_t>(of.size(), 0);
+
+  Texts(std::size_t sequences, Index length, Index vocab) : of(sequences) {
+    for (std::size_t s = 0; s < sequences; ++s) of[s] = test::some_tokens(length, vocab, s + 1);
+  }
+  TokenBatch next(const std::vector<std::size_t>& counts) {
+    TokenBatch batch{.offsets = {0}};
+    for (std::size_t s = 0; s < counts.size(); ++s) {
+      const auto own = std::span(of[s]).subspan(read[s], counts[s]);
+      batch.tokens.insert(batch.tokens.end(), own.begin(), own.end());
+      batch.offsets.push_back(std::ssize(batch.tokens));
+      read[s] += counts[s];
+    }
+    return batch;
+  }
+};
+
+/// Of each sequence: some, one or no token.
+const std::vector<std::vector<std::size_t>> ragged{{1, 0, 9}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, {7, 0, 1}, {1, 0, 1},
+                                                   {1, 1, 1}, {4, 5, 0}, {0, 0, 1}, {1, 3, 1}, {5, 1, 2}, {1, 1, 1}};
+
+/// The largest difference between the logits of three sequences that are streamed at once and those of streams of one,
+/// in parts of the largest logit.
+template <auto const& model, Precision precision>
+double error_apart(Index chunk) {
+  using Net = NetOn<model, precision>;
+  Net net({.seed = 3});
+  test::stir(net.tensors(), net.parameters());
+  StreamOn<model, precision> stream(net, {.context = 30, .chunk = chunk, .sequences = 3});
+  std::vector<StreamOn<model, precision>> alone;
+  for (int s = 0; s < 3; ++s) alone.emplace_back(net, StreamOptions{.context = 30, .chunk = chunk});
+  Texts texts(3, 30, Net::vocab());
+  double worst = 0, largest = 0;
+  for (const auto& counts : ragged) {
+    const TokenBatch batch = texts.next(counts);
+    auto logits = stream.feed(batch);
+    for (std::size_t s = 0; s < 3; ++s) {
+      CHECK(stream.size(static_cast<Index>(s)) == static_cast<Index>(texts.read[s]));
+      if (counts[s] == 0) continue;
+      const auto expected = alone[s].feed(detail::tokens_of(batch, static_cast<Index>(s)));
+      REQUIRE(logits.size() >= expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const double difference = std::abs(static_cast<double>(logits[i]) - static_cast<double>(expected[i]));
+        worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
+        largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+      }
+      logits = logits.subspan(expected.size());
+    }
+    CHECK(logits.empty());
+    CHECK(stream.not_recorded().empty());
+  }
+  return worst / largest;
+}
+
 /// Positions that are added and turned, rows that move, sums that run, heads that share keys, weights that are computed.
 struct Moves {
   constexpr Expr operator()(int layer, Expr x) const {
@@ -203,6 +284,78 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
   CHECK(written(on_device) == written(on_cpu));
 }
 
+TEST_CASE("several sequences at once have the logits that each has alone") {
+  CHECK(error_apart<logits_of<wide>, Precision::float64>(64) < 1e-12);
+  CHECK(error_apart<logits_of<wide>, Precision::float32>(4) < 1e-5);
+  CHECK(error_apart<logits_of<alibi>, Precision::float64>(2) < 1e-12);
+  CHECK(error_apart<moving, Precision::float64>(4) < 1e-12);
+  CHECK(error_apart<moving, Precision::float32>(1) < 1e-5);  // fewer tokens than sequences
+  CHECK(error_apart<looping, Precision::float64>(64) < 1e-12);
+  CHECK(error_apart<logits_of<plain>, Precision::bfloat16>(4) < 0.02);
+  CHECK(error_apart<logits_of<wide>, Precision::bfloat16>(64) < 0.02);
+}
+
+TEST_CASE("one recording serves whichever sequences have a token, and all their logits come at once") {
+  using Net = NetOn<moving, Precision::float64>;
+  Net net({.seed = 1});
+  test::stir(net.tensors(), net.parameters());
+  StreamOn<moving, Precision::float64> stream(net, {.context = 20, .chunk = 3, .sequences = 4});
+  std::vector<StreamOn<moving, Precision::float64>> alone;
+  for (int s = 0; s < 4; ++s) alone.emplace_back(net, StreamOptions{.context = 20, .chunk = 3});
+  Texts texts(4, 20, Net::vocab());
+  const std::vector<std::vector<std::size_t>> pairs{{1, 1, 0, 0}, {1, 1, 0, 0}, {0, 0, 1, 1}, {1, 0, 0, 1},
+                                                    {0, 1, 1, 0}, {3, 0, 0, 0}, {0, 0, 1, 1}, {1, 0, 1, 0}};
+  std::vector<double> logits;
+  std::vector<int> called;
+  for (const auto& counts : pairs) {
+    const TokenBatch batch = texts.next(counts);
+    called.push_back(copies([&] { logits = copy_of(stream.feed(batch)); }));
+    std::vector<double> expected;
+    for (std::size_t s = 0; s < 4; ++s) {
+      if (counts[s] == 0) continue;
+      const auto own = alone[s].feed(detail::tokens_of(batch, static_cast<Index>(s)));
+      expected.insert(expected.end(), own.begin(), own.end());
+    }
+    CHECK(difference(logits, expected) < 1e-12);
+    CHECK(std::ranges::equal(stream.logits().last(logits.size()), logits));
+  }
+  CHECK((called[1] > 1 && called[2] == 0 && called[3] == 0 && called[4] == 0));
+  CHECK((called[6] == 1 && called[7] == 0));  // where rows begin is sent anew after three of one sequence
+}
+
+TEST_CASE("a sequence goes on as another would, and one that was reset begins anew, beside others") {
+  using Net = NetOn<moving, Precision::float64>;
+  Net net({.seed = 1});
+  test::stir(net.tensors(), net.parameters());
+  StreamOn<moving, Precision::float64> stream(net, {.context = 20, .sequences = 3});
+  Texts texts(3, 20, Net::vocab());
+  stream.feed(texts.next({6, 2, 3}));
+  stream.copy(0, 2);
+  CHECK((stream.size(0) == 6 && stream.size(1) == 2 && stream.size(2) == 6));
+  const TokenBatch same{.tokens = {4, 4, 4}, .offsets = {0, 1, 2, 3}};
+  const auto rows_of = [&](const auto& logits, std::size_t s) {
+    return copy_of(logits.subspan(s * 11, 11));
+  };
+  auto logits = stream.feed(same);
+  CHECK(rows_of(logits, 0) == rows_of(logits, 2));
+  CHECK(rows_of(logits, 0) != rows_of(logits, 1));
+  stream.copy(1, 1);
+  stream.feed(TokenBatch{.tokens = {1, 2, 3}, .offsets = {0, 1, 1, 3}});  // each for itself from here on
+  logits = stream.feed(same);
+  CHECK(rows_of(logits, 0) != rows_of(logits, 2));
+
+  stream.reset(1);
+  CHECK((stream.size(0) == 9 && stream.size(1) == 0 && stream.size(2) == 10));
+  StreamOn<moving, Precision::float64> other(net, {.context = 20});
+  const auto found = rows_of(stream.feed(same), 1);
+  CHECK(difference(found, copy_of(other.feed(std::span(same.tokens).first(1)))) < 1e-12);
+  stream.reset();
+  CHECK((stream.size(0) == 0 && stream.size(1) == 0 && stream.size(2) == 0));
+  logits = stream.feed(same);
+  for (std::size_t s = 0; s < 3; ++s) CHECK(rows_of(logits, s) == found);
+  CHECK(stream.cache_bytes() == 3 * other.cache_bytes());
+}
+
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
@@ -218,6 +371,42 @@ TEST_CASE("what does not fit is refused, and then nothing has changed") {
   CHECK(stream.size() == 3);
   stream.feed(std::span(good).first(2));
   CHECK(stream.size() == 5);
+}
+
+TEST_CASE("batches and numbers that are not the stream's are refused, and then nothing has changed") {
+  NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
+  using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
+  CHECK_THROWS_WITH_AS((OnDevice(net, {.context = 5, .sequences = 0})), doctest::Contains("a stream of 0 sequences"),
+                       Error);
+  OnDevice stream(net, {.context = 5, .sequences = 3});
+  CHECK(stream.sequences() == 3);
+  const TokenBatch good{.tokens = {1, 2, 3, 4, 5}, .offsets = {0, 1, 1, 5}};
+  stream.feed(good);
+  const auto refuses = [&](const TokenBatch& batch, const char* what) {
+    CHECK_THROWS_WITH_AS(stream.feed(batch), doctest::Contains(what), Error);
+  };
+  refuses({.tokens = {1, 2}, .offsets = {0, 1, 2}}, "a batch of 2 sequences, and the stream has 3");
+  refuses({.tokens = {1, 2}, .offsets = {0, 1, 2, 2, 2}}, "4 sequences");
+  refuses({.tokens = {1, 2}, .offsets = {}}, "0 sequences");
+  refuses({.tokens = {1, 2}, .offsets = {0, 1, 2, 3}}, "offset 3 of the batch is 3");
+  refuses({.tokens = {1, 2}, .offsets = {1, 1, 1, 1}}, "no token");
+  refuses({.tokens = {1, 13}, .offsets = {0, 1, 2, 2}}, "token 13");
+  refuses({.tokens = {1, 2, 3}, .offsets = {0, 1, 1, 3}}, "sequence 2: the context is full: 4 tokens and 2 more, of 5");
+  CHECK_THROWS_WITH_AS(stream.feed(std::span(good.tokens)), doctest::Contains("of one sequence, and the stream has 3"),
+                       Error);
+  CHECK_THROWS_WITH_AS(stream.reset(3), doctest::Contains("sequence 3 of a stream that has 3"), Error);
+  CHECK_THROWS_AS(stream.copy(0, 5), Error);
+  CHECK_THROWS_AS(stream.copy(-1, 0), Error);
+  CHECK_THROWS_AS(stream.size(3), Error);
+  CHECK((stream.size(0) == 1 && stream.size(1) == 0 && stream.size(2) == 4));
+  stream.feed(TokenBatch{.tokens = {13, 1, 2, 3}, .offsets = {1, 2, 3, 4}});  // the first is of no sequence
+  CHECK((stream.size(0) == 2 && stream.size(1) == 1 && stream.size(2) == 5));
+  refuses({.tokens = {1, 2, 3}, .offsets = {0, 1, 2, 3}}, "sequence 2: the context is full: 5 tokens and 1 more");
+  CHECK(stream.feed(TokenBatch{.tokens = {1, 2}, .offsets = {0, 1, 2, 2}}).size() == 2 * 13);  // the others go on
+  OnDevice one(net, {.context = 5});
+  one.feed(TokenBatch{.tokens = {1, 2, 3}, .offsets = {0, 3}});
+  CHECK_THROWS_WITH_AS(one.feed(TokenBatch{.tokens = {1, 2, 3}, .offsets = {0, 3}}),
+                       doctest::Contains("the context is full: 3 tokens and 3 more, of 5"), Error);
 }
 
 TEST_SUITE_END();

@@ -50,6 +50,27 @@ static_assert(remembers<grouped, Precision::float32>(8 + 8) && remembers<grouped
 static_assert(remembers<grouped, Precision::bfloat16>(8));
 static_assert(remembers<sas_model, Precision::tf32>(16 + 16) && remembers<sas_model, Precision::bfloat16>(16));
 
+/// Two of the three sequences of a stream, of which the last has the first rows: the step is given their places, x, what
+/// they remember, elements from one to the next, and y. What it does to each must be what it does to a stream of one.
+template <Index rows, Index cols, Index remembered, class Step>
+void check_apart(const Step& step) {
+  constexpr Index apart = remembered + 5;
+  const auto x = test::numbers<float>(2 * rows * cols, 3), memory = test::numbers<float>(3 * apart, 4);
+  const std::vector<Index> past{4, 2}, numbers{2, 0}, first{0};  // where a device can read them
+  const auto found = test::same_bits([&] {
+    auto own = memory, y = test::unwritten<float>(2 * rows * cols);
+    step(StepSequences{2, rows, past.data(), numbers.data()}, x.data(), own.data(), apart, y.data());
+    return test::joined<float>({y, own});
+  });
+  auto own = memory, y = test::unwritten<float>(2 * rows * cols);
+  for (std::size_t s = 0; s < 2; ++s) {
+    const Index at = static_cast<Index>(s) * rows * cols;
+    step(StepSequences{1, rows, &past[s], first.data()}, x.data() + at, own.data() + numbers[s] * apart, 0,
+         y.data() + at);
+  }
+  CHECK(found == test::joined<float>({y, own}));
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/streamed");
@@ -59,11 +80,12 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
   const auto x = test::numbers<float>(rows * cols, 1);
   const auto shifted = test::same_bits([&] {
     std::vector<float> ring(by * cols), y = test::unwritten<float>(rows * cols);
-    std::vector<Index> past{0};  // where a device can read it
+    std::vector<Index> past{0}, first{0};  // where a device can read them
     for (const Index count : {1, 1, 5, 4}) {
       const Index at = past[0] * cols;
       each_cell(nullptr, 1, cols,
-                TurnRing<float>{past.data(), count, by, cols, x.data() + at, ring.data(), y.data() + at});
+                TurnRing<float>{StepSequences{1, count, past.data(), first.data()}, by, cols, x.data() + at,
+                                ring.data(), 0, y.data() + at});
       past[0] += count;
     }
     return y;
@@ -76,11 +98,13 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
 TEST_CASE("sums go on from those before") {
   constexpr Index rows = 9, cols = 37;
   const auto x = test::numbers<float>(rows * cols, 2);
+  const std::vector<Index> first{0};  // where a device can read it
   const auto summed = test::same_bits([&] {
     std::vector<float> sums(cols), y = test::unwritten<float>(rows * cols);
     Index at = 0;
     for (const Index count : {1, 6, 2}) {
-      each_cell(nullptr, 1, cols, GoOnSumming<float>{count, cols, x.data() + at, sums.data(), y.data() + at});
+      const StepSequences sequences{1, count, nullptr, first.data()};
+      each_cell(nullptr, 1, cols, GoOnSumming<float>{sequences, cols, x.data() + at, sums.data(), 0, y.data() + at});
       at += count * cols;
     }
     return y;
@@ -88,6 +112,20 @@ TEST_CASE("sums go on from those before") {
   std::vector<float> expected = x;
   for (std::size_t i = cols; i < expected.size(); ++i) expected[i] += expected[i - cols];
   CHECK(summed == expected);
+}
+
+TEST_CASE("sequences remember rows each for itself") {
+  constexpr Index cols = 37, by = 3;
+  const auto turn = [](const StepSequences& sequences, const float* x, float* rings, Index apart, float* y) {
+    each_cell(nullptr, sequences.count, cols, TurnRing<float>{sequences, by, cols, x, rings, apart, y});
+  };
+  const auto sum = [](const StepSequences& sequences, const float* x, float* sums, Index apart, float* y) {
+    each_cell(nullptr, sequences.count, cols, GoOnSumming<float>{sequences, cols, x, sums, apart, y});
+  };
+  check_apart<1, cols, by * cols>(turn);
+  check_apart<5, cols, by * cols>(turn);
+  check_apart<1, cols, cols>(sum);
+  check_apart<5, cols, cols>(sum);
 }
 
 TEST_SUITE_END();

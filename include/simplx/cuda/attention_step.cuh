@@ -16,10 +16,11 @@
 /// | parts  | (rows, heads, spans, 2 + value_width, or       | what each span of tiles adds to a row        |
 /// |        | 2 + 2 value_width of shaped attention)         |                                              |
 ///
-/// A block has a head, some new rows and a span of tiles, which it passes over as attention.cuh does; a second kernel
-/// adds the spans of each row. Tiles are shared out among so many blocks that a GPU has some 256 of all heads and rows.
-/// Who has a row remembers its key and value; the others read what is new where it was made. How many tokens came
-/// before is read on the device: one recording serves every token (recorded.cuh).
+/// Rows are many of one sequence, or one of each of several. A block has a head, some new rows of a sequence and a span
+/// of tiles, which it passes over as attention.cuh does; a second kernel adds the spans of each row. Tiles are shared
+/// out among so many blocks that a GPU has some 256 of all heads and rows. Who has a row remembers its key and value;
+/// the others read what is new where it was made. Which sequences these are, and how many tokens of each came before,
+/// is read on the device: one recording serves every token (recorded.cuh).
 
 #include <simplx/cuda/attention.cuh>
 #include <simplx/cuda/reduce.cuh>
@@ -34,7 +35,16 @@ inline constexpr Index step_tile = 128;
 /// What an attention remembers, in whole tiles. Heads that share keys or values have them once.
 template <class T>
 struct AttentionStores {
-  T *keys = nullptr, *values = nullptr;
+  T *keys = nullptr, *values = nullptr;  ///< of a stream's first sequence
+  Index apart = 0;                       ///< elements from those of one sequence to those of the next
+};
+
+/// The sequences that new tokens belong to, `rows` to each.
+struct StepSequences {
+  Index count, rows;
+  // On the device.
+  const Index* past;    ///< how many tokens each had before
+  const Index* number;  ///< which of the stream's it is
 };
 
 /// How tiles are shared out among blocks.
@@ -84,20 +94,22 @@ __device__ __forceinline__ auto remembered(From number) {
 
 template <class Size, int rows_together, int key_heads, int value_heads, class Operands, class T, class S>
 __global__ void __launch_bounds__(step_threads)
-    attention_step_kernel(const Index* past_tokens, Index rows, Index tiles, Operands in, AttentionStores<T> stores,
-                          S* parts) {
+    attention_step_kernel(StepSequences sequences, Index tiles, Operands in, AttentionStores<T> stores, S* parts) {
   constexpr int R = rows_together, K = Size::key_width, V = Size::value_width, warps = step_threads / warp_lanes;
   constexpr int ahead = step_ahead<R>;
   constexpr int key_group = Size::heads / key_heads, value_group = Size::heads / value_heads;
   using Memory = StepMemory<Size, R, S>;
   static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
-  const Index past = *past_tokens;
   const int h = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   const int warp = thread / warp_lanes, lane = thread % warp_lanes;
+  const Index sequence = R == 1 ? blockIdx.z : 0, past = sequences.past[sequence];
+  const Index shift = past - sequence;  // from a row to its token
+  const Index rows = R == 1 ? sequences.count : sequences.rows;
   const Index first = static_cast<Index>(blockIdx.z) * R, last = first + R < rows ? first + R : rows;  // of its rows
   const Index span = tiles * step_tile, begin = static_cast<Index>(blockIdx.x) * span;
-  const Index end = begin + span < past + last ? begin + span : past + last;  // of the tokens that its rows see
+  const Index end = begin + span < shift + last ? begin + span : shift + last;  // of the tokens that its rows see
   if (begin >= end) return;  // the whole block
+  const Index offset = sequences.number[sequence] * stores.apart;
   SIMPLX_SHARED(shared, Memory);
   for (int i = thread; i < R * K; i += step_threads) {
     const Index row = first + i / K;
@@ -109,7 +121,7 @@ __global__ void __launch_bounds__(step_threads)
   const S scale = S(1) / std::sqrt(S(K));
   S slope = 0;
   if constexpr (Size::alibi) slope = in.slopes[h];
-  const auto is_own = [&](Index token) { return token >= past + first && token < past + last; };
+  const auto is_own = [&](Index token) { return token >= shift + first && token < shift + last; };
 
   constexpr int across = StepColumns<Size>::across, groups = StepColumns<Size>::groups;
   constexpr int columns = StepColumns<Size>::each;
@@ -120,8 +132,8 @@ __global__ void __launch_bounds__(step_threads)
   for (Index tile = begin; tile < end; tile += step_tile) {
     const Index token = tile + thread;
     S score[R] = {};
-    T* const key_of = stores.keys + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
-    const Index made_at = (token - past) * Size::key_stride + h * K;
+    T* const key_of = stores.keys + offset + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
+    const Index made_at = (token - shift) * Size::key_stride + h * K;
     for (int first_col = 0; first_col < K && token < end; first_col += ahead) {
       S key[ahead];
       const auto each = [&](const auto& f) {
@@ -143,7 +155,7 @@ __global__ void __launch_bounds__(step_threads)
     }
     SIMPLX_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Index distance = past + first + r - token;
+      const Index distance = shift + first + r - token;
       const bool sees = distance >= 0 && first + r < last;
       const S bias = Size::alibi ? -slope * S(distance) : S(0);
       shared.weights[r][thread] = sees ? score[r] * scale + bias : minus_infinity<S>;
@@ -178,7 +190,7 @@ __global__ void __launch_bounds__(step_threads)
     for (int r = 0; r < R; ++r) {
       for (S& sum : product[r]) sum *= shared.shrink[r];
     }
-    T* const value_of = stores.values + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
+    T* const value_of = stores.values + offset + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
     const auto in_tile = [&](Index tokens) {
       return static_cast<int>(tokens < 0 ? 0 : tokens < step_tile ? tokens : step_tile);
     };
@@ -214,7 +226,7 @@ __global__ void __launch_bounds__(step_threads)
         }
       }
       for (k = group + (seen - group + groups - 1) / groups * groups; k < count; k += groups) {
-        const S value = remembered<T>(in.value[(tile + k - past) * Size::value_stride + h * V + c]);
+        const S value = remembered<T>(in.value[(tile + k - shift) * Size::value_stride + h * V + c]);
         if (is_own(tile + k) && h % value_group == 0) store_as(value_of[k * V + c], value);
         add(k, value);
       }
@@ -252,10 +264,11 @@ __global__ void __launch_bounds__(step_threads)
 /// Adds the spans of a row's head, the first one first.
 template <class Size, class Operands, class Out, class S>
 __global__ void __launch_bounds__(step_threads)
-    attention_spans_kernel(const Index* past_tokens, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
+    attention_spans_kernel(const Index* past, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
   constexpr int V = Size::value_width, width = step_part<Size>;
   const int h = static_cast<int>(blockIdx.y);
-  const Index row = blockIdx.x, token = *past_tokens + row, seen = token / (tiles * step_tile) + 1;
+  const Index row = static_cast<Index>(blockIdx.z) * gridDim.x + blockIdx.x;
+  const Index token = past[blockIdx.z] + blockIdx.x, seen = token / (tiles * step_tile) + 1;
   parts += (row * Size::heads + h) * spans * width;
   S highest = minus_infinity<S>, total = 0;
   for (Index s = 0; s < seen; ++s) highest = larger(highest, parts[s * width]);
@@ -278,43 +291,47 @@ __global__ void __launch_bounds__(step_threads)
   }
 }
 
-/// So that a GPU has some 256 blocks, if there are as many tiles.
-constexpr StepSpans step_spans(int heads, Index rows, Index context) {
+/// So that a GPU has some 256 blocks, if there are as many tiles, of so many rows of each sequence.
+constexpr StepSpans step_spans(int heads, Index sequences, Index rows, Index context) {
   const Index tiles = round_up(context, step_tile) / step_tile;
-  const Index others = heads * ((rows + step_rows(rows) - 1) / step_rows(rows));
+  const Index others = heads * sequences * ((rows + step_rows(rows) - 1) / step_rows(rows));
   const Index wanted = std::clamp<Index>((256 + others - 1) / others, 1, tiles), each = (tiles + wanted - 1) / wanted;
   return {.count = (tiles + each - 1) / each, .tiles = each};
 }
 
-/// Elements of `parts` for at most so many rows in a context of so many tokens.
+/// Elements of `parts` for rows of one sequence, or one row of each, in a context of so many tokens.
 template <AttentionSize size>
-constexpr Index attention_step_parts(Index most_rows, Index context) {
+constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Index context) {
   Index most = 0;
   for (Index rows = 1; rows <= most_rows; ++rows) {
-    most = std::max(most, rows * step_spans(size.heads, rows, context).count);
+    most = std::max(most, rows * step_spans(size.heads, 1, rows, context).count);
+  }
+  for (Index sequences = 2; sequences <= most_sequences; ++sequences) {
+    most = std::max(most, sequences * step_spans(size.heads, sequences, 1, context).count);
   }
   return most * size.heads * step_part<Fixed<size>>;
 }
 
-/// Remembers `rows` tokens that follow *past_tokens others, on the device, and what each of them attends to.
+/// Remembers the new tokens of some sequences, and gives what each of them attends to.
 ///
-/// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens, and the columns of key_heads
-///         and value_heads heads: heads / key_heads that follow one another have equal keys. `parts` holds
-///         attention_step_parts elements
+/// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens of each sequence of a stream,
+///         and the columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal
+///         keys. One sequence, or one row of each. `parts` holds attention_step_parts elements
 /// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention.
 ///         Stores are read once for each token, or each eight of several
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, int key_heads = size.heads, int value_heads = size.heads, class Operands, class T,
           class Out, class S>
   requires(size.mask == Mask::causal)
-void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, Index context, const Operands& in,
+void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index context, const Operands& in,
                      const AttentionStores<T>& stores, Out* out, S* parts) {
   using Size = Fixed<size>;
-  const StepSpans spans = step_spans(size.heads, rows, context);
+  const Index rows = sequences.rows;
+  const StepSpans spans = step_spans(size.heads, sequences.count, rows, context);
   const auto attend = [&]<int together>(std::integral_constant<int, together>) {
     launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
-           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), step_threads, past_tokens, rows,
-           spans.tiles, in, stores, parts);
+           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(sequences.count * rows, together)), step_threads,
+           sequences, spans.tiles, in, stores, parts);
   };
   if (rows == 1) {
     attend(std::integral_constant<int, step_rows(1)>{});
@@ -322,8 +339,9 @@ void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, 
     attend(std::integral_constant<int, step_rows(2)>{});
   }
   const unsigned threads = std::min(128u, std::max(32u, std::bit_ceil(static_cast<unsigned>(size.value_width))));
-  launch(stream, attention_spans_kernel<Size, Operands, Out, S>, dim3(blocks_for(rows, 1), size.heads), threads,
-         past_tokens, spans.tiles, spans.count, in, out, parts);
+  launch(stream, attention_spans_kernel<Size, Operands, Out, S>,
+         dim3(blocks_for(rows, 1), size.heads, blocks_for(sequences.count, 1)), threads, sequences.past, spans.tiles,
+         spans.count, in, out, parts);
 }
 
 }  // namespace simplx::gpu

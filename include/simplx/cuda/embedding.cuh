@@ -11,6 +11,8 @@
 #include <simplx/cuda/index_runs.hpp>
 #include <simplx/cuda/port.cuh>
 
+#include <algorithm>
+
 namespace simplx::inline SIMPLX_TARGET::gpu {
 
 template <int cols>
@@ -46,17 +48,16 @@ __global__ void __launch_bounds__(embedding_threads<cols>)
   place = sum;
 }
 
-/// A block has a position of all sequences.
+/// A block has a position of all sequences, or of every gridDim.y-th.
 template <class S, int cols>
 __global__ void __launch_bounds__(embedding_threads<cols>)
     positions_kernel(const S* table, const Index* past, const Index* offsets, Index sequences, S* y) {
   const Index position = blockIdx.x;
-  table += *past * cols;
   for (int c = static_cast<int>(threadIdx.x); c < cols; c += embedding_threads<cols>) {
-    const S value = table[position * cols + c];
-    for (Index s = 0; s < sequences; ++s) {
+    const S value = table[position * cols + c];  // of whole sequences
+    for (Index s = blockIdx.y; s < sequences; s += gridDim.y) {
       const Index row = offsets[s] + position;
-      if (row < offsets[s + 1]) y[row * cols + c] = value;
+      if (row < offsets[s + 1]) y[row * cols + c] = past ? table[(past[s] + position) * cols + c] : value;
     }
   }
 }
@@ -96,14 +97,15 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
          rows, runs, dy, dtable);
 }
 
-/// The row of the table for each token's position in its sequence, of which *past tokens came before, on the device.
+/// The row of the table for each token's position in its sequence, of which past[s] tokens came before; null: none.
 ///
-/// Shapes  table (context, cols), context >= *past + longest; sequences s has rows offsets[s] .. offsets[s + 1], on the
-///         device; y (tokens, cols)
+/// Shapes  table (context, cols), context >= past[s] + longest; sequence s has rows offsets[s] .. offsets[s + 1]; both
+///         on the device; y (tokens, cols)
 template <class S, int cols>
 void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest,
                S* y) {
-  launch(stream, positions_kernel<S, cols>, blocks_for(longest, 1), embedding_threads<cols>, table, past,
+  const unsigned apart = past ? blocks_for(std::min<Index>(sequences.count, 65535), 1) : 1;  // each has rows of its own
+  launch(stream, positions_kernel<S, cols>, dim3(blocks_for(longest, 1), apart), embedding_threads<cols>, table, past,
          sequences.offsets, sequences.count, y);
 }
 

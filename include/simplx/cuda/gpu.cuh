@@ -3,8 +3,7 @@
 
 /// \file simplx/cuda/gpu.cuh
 /// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, which rows look up the
-/// same index, what dropout draws from, what came before, and rounded parameters. Whatever evaluates a model on a GPU
-/// has one.
+/// same index, what dropout draws from, and rounded parameters. Whatever evaluates a model on a GPU has one.
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/random.hpp>
@@ -18,10 +17,7 @@ namespace simplx::inline SIMPLX_TARGET {
 class Gpu {
  public:
   /// Errors  throws Error if there is no GPU, or if its memory is short
-  Gpu() {
-    take_past(0);
-    send_past();
-  }
+  Gpu() = default;
 
   /// The runs of an input's indices: as many as there are rows, those after the last one empty.
   struct Runs {
@@ -36,8 +32,6 @@ class Gpu {
   const Runs& runs(int input) const { return runs_[input]; }
   // On the device.
   const detail::Draw* draw() const { return draw_.data(); }
-  /// How many tokens of a stream were evaluated before these; 0 of whole sequences.
-  const Index* past() const { return past_.data(); }
 
   /// Where parameters lie, and what products of bfloat16 take them as.
   void take_parameters(const void* parameters, const __nv_bfloat16* rounded) {
@@ -74,12 +68,6 @@ class Gpu {
   /// Says what dropout draws from after the next `send`; what was sent before must have arrived.
   void draw_from(const Randomness& random) { draw_.host()[0] = {random.key, random.first_sequence}; }
 
-  /// Says how many tokens came before, which the device knows after the next `send_past`; what was sent before must
-  /// have arrived.
-  void take_past(Index tokens) { past_.host()[0] = tokens; }
-  /// Can be recorded.
-  void send_past() { past_.send(stream()); }
-
   /// Copies what was sorted and what is drawn from to the device. Can be recorded: later runs copy what is there then,
   /// as many rows.
   void send() {
@@ -92,7 +80,7 @@ class Gpu {
 
   /// Of all buffers on the device.
   std::size_t bytes() const {
-    std::size_t sum = products_.bytes() + draw_.bytes() + past_.bytes();
+    std::size_t sum = products_.bytes() + draw_.bytes();
     for (const Runs& own : runs_) sum += own.rows.bytes() + own.runs.bytes();
     return sum;
   }
@@ -114,7 +102,6 @@ class Gpu {
   GpuStream stream_;
   gpu::Products products_;
   gpu::Upload<detail::Draw> draw_{1};
-  gpu::Upload<Index> past_{1};
   const float* parameters_ = nullptr;
   const __nv_bfloat16* rounded_ = nullptr;
   gpu::IndexRuns sorted_;

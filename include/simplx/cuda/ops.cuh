@@ -183,7 +183,7 @@ struct kernels<Cuda<p>, "positions"> : op<"positions"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     gpu::positions<typename F::Scalar, gpu::columns_of<0, F>>(
-        gpu::stream_of(f), f.template in<0>(), f.context.gpu->past(), f.context.segments, f.context.longest, f.out());
+        gpu::stream_of(f), f.template in<0>(), f.context.past, f.context.segments, f.context.longest, f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {

@@ -110,7 +110,7 @@ struct AddToFirstRow {
 template <Write mode, class S>
 struct Rotate {
   Sequences sequences;
-  const Index* past;   ///< tokens before these, on the device
+  const Index* past;   ///< of a stream: how many tokens each sequence had before these, on the device; null: none
   Index heads, width;  ///< width of a head
   double direction;
   One<S> base;
@@ -118,7 +118,8 @@ struct Rotate {
   S* to;
   __device__ void operator()(Index row, Index pair) const {
     const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
-    const double position = static_cast<double>(*past + row - sequences.of(row).begin);
+    const auto sequence = sequences.of(row);
+    const double position = static_cast<double>((past ? past[sequence.number] : 0) + row - sequence.begin);
     const double angle = position * std::pow(static_cast<double>(*base), exponent);
     const S cosine = static_cast<S>(std::cos(angle)), sine = static_cast<S>(direction * std::sin(angle));
     for (Index head = 0; head < heads; ++head) {
@@ -236,8 +237,8 @@ struct kernels<Cuda<p>, "rotary"> : op<"rotary"> {
   static void turn(const F& f, double direction, const S* from, S* to) {
     constexpr Index heads = op<"rotary">::heads_in(F::attributes), width = F::out_shape.cols / heads;
     gpu::each_cell(gpu::stream_of(f), f.rows(), width / 2,
-                   gpu::Rotate<mode, S>{gpu::sequences_of(f), f.context.gpu->past(), heads, width, direction,
-                                        gpu::one<1>(f), from, to});
+                   gpu::Rotate<mode, S>{gpu::sequences_of(f), f.context.past, heads, width, direction, gpu::one<1>(f),
+                                        from, to});
   }
 };
 

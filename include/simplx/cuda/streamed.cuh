@@ -17,33 +17,49 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace gpu {
 
-/// A column of shift(x, by): row t lies in the ring where row t - by lay before.
+/// The sequences of a chunk, equally many rows of each, as what attends takes them.
+template <class F>
+StepSequences step_sequences(const F& f, const StreamMemory<typename F::Scalar>& memory) {
+  const Index count = f.context.segments.count;
+  return {count, f.rows() / count, f.context.past, memory.sequences};
+}
+
+/// A column of shift(x, by): row t lies in the ring where row t - by lay before. Cells are (sequences, cols).
 template <class S>
 struct TurnRing {
-  const Index* past;
-  Index rows, by, cols;
+  StepSequences sequences;
+  Index by, cols;
   const S* from;
-  S *ring, *to;
-  __device__ void operator()(Index, Index col) const {
-    for (Index row = 0; row < rows; ++row) {
-      S& place = ring[(*past + row) % by * cols + col];
+  S* ring;      ///< of a stream's first sequence
+  Index apart;  ///< elements from that of one sequence to that of the next
+  S* to;
+  __device__ void operator()(Index sequence, Index col) const {
+    const Index past = sequences.past[sequence], first = sequence * sequences.rows;
+    S* const own = ring + sequences.number[sequence] * apart;
+    for (Index row = 0; row < sequences.rows; ++row) {
+      S& place = own[(past + row) % by * cols + col];
       const S before = place;
-      place = from[row * cols + col];
-      to[row * cols + col] = before;
+      place = from[(first + row) * cols + col];
+      to[(first + row) * cols + col] = before;
     }
   }
 };
 
-/// A column of cumulative_sum, which goes on from the sum before.
+/// A column of cumulative_sum, which goes on from the sum before. Cells are (sequences, cols).
 template <class S>
 struct GoOnSumming {
-  Index rows, cols;
+  StepSequences sequences;
+  Index cols;
   const S* from;
-  S *sums, *to;
-  __device__ void operator()(Index, Index col) const {
-    S sum = sums[col];
-    for (Index row = 0; row < rows; ++row) to[row * cols + col] = sum += from[row * cols + col];
-    sums[col] = sum;
+  S* sums;      ///< of a stream's first sequence
+  Index apart;  ///< elements from those of one sequence to those of the next
+  S* to;
+  __device__ void operator()(Index sequence, Index col) const {
+    S& place = sums[sequences.number[sequence] * apart + col];
+    S sum = place;
+    const Index first = sequence * sequences.rows;
+    for (Index row = first; row < first + sequences.rows; ++row) to[row * cols + col] = sum += from[row * cols + col];
+    place = sum;
   }
 };
 
@@ -57,9 +73,10 @@ struct streamed_on<Cuda<p>, "shift"> : streamed<"shift"> {
     if constexpr (by == 0) {
       kernels<Cuda<p>, "shift">::forward(backend, f);
     } else {
+      const gpu::StepSequences sequences = gpu::step_sequences(f, memory);
       gpu::each_cell(
-          gpu::stream_of(f), 1, cols,
-          gpu::TurnRing<S>{f.context.gpu->past(), f.rows(), by, cols, f.template in<0>(), memory.once, f.out()});
+          gpu::stream_of(f), sequences.count, cols,
+          gpu::TurnRing<S>{sequences, by, cols, f.template in<0>(), memory.once, memory.apart, f.out()});
     }
   }
 };
@@ -69,8 +86,9 @@ struct streamed_on<Cuda<p>, "cumulative_sum"> : streamed<"cumulative_sum"> {
   template <class F, class S = typename F::Scalar>
   static void forward(Cuda<p>, const F& f, const StreamMemory<S>& memory) {
     constexpr Index cols = F::out_shape.cols;
-    gpu::each_cell(gpu::stream_of(f), 1, cols,
-                   gpu::GoOnSumming<S>{f.rows(), cols, f.template in<0>(), memory.once, f.out()});
+    const gpu::StepSequences sequences = gpu::step_sequences(f, memory);
+    gpu::each_cell(gpu::stream_of(f), sequences.count, cols,
+                   gpu::GoOnSumming<S>{sequences, cols, f.template in<0>(), memory.once, memory.apart, f.out()});
   }
 };
 
@@ -96,15 +114,17 @@ struct attention_streamed_on_device : detail::streamed_attention<matrix> {
       .per_token = ((keys<F> + values<F>) * Index(sizeof(Stored<F>)) + Index(sizeof(typename F::Scalar)) - 1) /
                    Index(sizeof(typename F::Scalar))};
   template <class F>
-  static constexpr Index scratch(Index rows, Index context) {
-    return attention_step_parts<size<F>>(rows, context);
+  static constexpr Index scratch(const StreamRoom& room) {
+    return attention_step_parts<size<F>>(room.rows, room.sequences, room.context);
   }
   template <class F, class S = typename F::Scalar>
   static void forward(Cuda<p>, const F& f, const StreamMemory<S>& memory) {
     auto* const stored = reinterpret_cast<Stored<F>*>(memory.stores);
+    const Index apart = memory.apart * Index(sizeof(S)) / Index(sizeof(Stored<F>));
     attention_steps<size<F>, Host::template key_heads<F>, Host::template value_heads<F>>(
-        stream_of(f), f.context.gpu->past(), f.rows(), memory.capacity, attention_kernels<p, matrix>::operands(f),
-        AttentionStores<Stored<F>>{stored, stored + keys<F> * memory.capacity}, place_of<Cuda<p>>(f), memory.scratch);
+        stream_of(f), step_sequences(f, memory), memory.capacity, attention_kernels<p, matrix>::operands(f),
+        AttentionStores<Stored<F>>{stored, stored + keys<F> * memory.capacity, apart}, place_of<Cuda<p>>(f),
+        memory.scratch);
   }
 };
 

@@ -144,6 +144,13 @@ class LogitsModel {
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
 
+/// The tokens of a sequence of a batch.
+inline std::span<const std::int32_t> tokens_of(const TokenBatch& batch, Index sequence) {
+  const auto at = static_cast<std::size_t>(sequence);
+  const Index begin = batch.offsets[at], end = batch.offsets[at + 1];
+  return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
+}
+
 /// What whoever evaluates token by token asks of further tokens.
 ///
 /// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`; of
@@ -180,6 +187,46 @@ Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index ca
   });
   if (fed == 0) check_feed<Net>({}, 0, 0);
   return fed;
+}
+
+/// The same of further tokens of several sequences, of which some may have none.
+///
+/// Errors  throws Error also if there are more or fewer sequences than `sizes`, or one ends beyond the tokens
+template <class Net>
+void check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index capacity) {
+  const Index sequences = std::ssize(sizes);
+  if (batch.sequences() != sequences) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences, and the stream has " +
+                    std::to_string(sequences),
+                "feed a TokenBatch of as many sequences; one without new tokens is empty");
+  }
+  check_offsets(batch);
+  if (batch.offsets.front() == batch.offsets.back()) {
+    throw Error("there is no token to evaluate", "begin with at least one");
+  }
+  for (Index s = 0; s < sequences; ++s) {
+    const auto tokens = tokens_of(batch, s);
+    const Index size = sizes[static_cast<std::size_t>(s)];
+    Net::check(tokens);
+    if (std::ssize(tokens) > capacity - size) {
+      throw Error((sequences > 1 ? "sequence " + std::to_string(s) + ": " : "") + "the context is full: " +
+                      std::to_string(size) + " tokens and " + std::to_string(tokens.size()) + " more, of " +
+                      std::to_string(capacity),
+                  "reset() and feed the last tokens again");
+    }
+  }
+}
+
+/// Errors  throws Error unless a stream has at least one sequence
+inline Index checked_sequences(Index sequences) {
+  if (sequences > 0) return sequences;
+  throw Error("a stream of " + std::to_string(sequences) + " sequences", "it has at least one");
+}
+/// Errors  throws Error unless it is the number of one of so many
+inline std::size_t checked_number(Index sequence, Index sequences) {
+  if (sequence >= 0 && sequence < sequences) return static_cast<std::size_t>(sequence);
+  throw Error("sequence " + std::to_string(sequence) + " of a stream that has " + std::to_string(sequences),
+              "they count from 0");
 }
 
 }  // namespace detail

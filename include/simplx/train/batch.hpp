@@ -18,8 +18,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
 /// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
-  std::vector<std::int32_t> tokens, labels;
-  std::vector<Index> offsets;
+  std::vector<std::int32_t> tokens{}, labels{};
+  std::vector<Index> offsets{};
 
   Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
   /// Where they are, as evaluations take it; valid while the offsets stay.
