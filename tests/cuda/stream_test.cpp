@@ -282,6 +282,20 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
     return text;
   };
   CHECK(written(on_device) == written(on_cpu));
+
+  Stream<logits_of<alibi>, Cpu<double>> three_on_cpu(exact, {.context = 10, .sequences = 3});
+  StreamOn<logits_of<alibi>, Precision::float64> three_on_device(net, {.context = 10, .sequences = 3});
+  const auto all_written = [&](auto& stream) {
+    std::vector<std::int32_t> text;
+    std::vector<Sampler> draws{Sampler({.seed = 5}), Sampler({.seed = 6}), Sampler({.seed = 7})};
+    generate(stream, copies_of(prompt, 3), 25, std::span(draws), [&](Index number, std::int32_t token) {
+      text.push_back(static_cast<std::int32_t>(number));
+      text.push_back(token);
+      return number != 1 || text.size() < 40;
+    });
+    return text;
+  };
+  CHECK(all_written(three_on_device) == all_written(three_on_cpu));
 }
 
 TEST_CASE("several sequences at once have the logits that each has alone") {
@@ -385,7 +399,7 @@ TEST_CASE("batches and numbers that are not the stream's are refused, and then n
   const auto refuses = [&](const TokenBatch& batch, const char* what) {
     CHECK_THROWS_WITH_AS(stream.feed(batch), doctest::Contains(what), Error);
   };
-  refuses({.tokens = {1, 2}, .offsets = {0, 1, 2}}, "a batch of 2 sequences, and the stream has 3");
+  refuses({.tokens = {1, 2}, .offsets = {0, 1, 2}}, "a batch of 2 sequences for a stream of 3");
   refuses({.tokens = {1, 2}, .offsets = {0, 1, 2, 2, 2}}, "4 sequences");
   refuses({.tokens = {1, 2}, .offsets = {}}, "0 sequences");
   refuses({.tokens = {1, 2}, .offsets = {0, 1, 2, 3}}, "offset 3 of the batch is 3");

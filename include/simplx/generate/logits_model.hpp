@@ -179,54 +179,14 @@ Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index ca
   }
   check_offsets(batch);
   Index fed = 0;
-  batch.segments().each([&](Index s, Index first, Index count) {
-    if (count == 0) return;
-    const auto at = [](Index i) { return static_cast<std::size_t>(i); };
-    check_feed<Net>(std::span(batch.tokens).subspan(at(first), at(count)), sizes[at(s)], capacity, s);
+  for (Index s = 0; s < batch.sequences(); ++s) {
+    const auto tokens = tokens_of(batch, s);
+    if (tokens.empty()) continue;
+    check_feed<Net>(tokens, sizes[static_cast<std::size_t>(s)], capacity, s);
     ++fed;
-  });
+  }
   if (fed == 0) check_feed<Net>({}, 0, 0);
   return fed;
-}
-
-/// The same of further tokens of several sequences, of which some may have none.
-///
-/// Errors  throws Error also if there are more or fewer sequences than `sizes`, or one ends beyond the tokens
-template <class Net>
-void check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index capacity) {
-  const Index sequences = std::ssize(sizes);
-  if (batch.sequences() != sequences) {
-    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences, and the stream has " +
-                    std::to_string(sequences),
-                "feed a TokenBatch of as many sequences; one without new tokens is empty");
-  }
-  check_offsets(batch);
-  if (batch.offsets.front() == batch.offsets.back()) {
-    throw Error("there is no token to evaluate", "begin with at least one");
-  }
-  for (Index s = 0; s < sequences; ++s) {
-    const auto tokens = tokens_of(batch, s);
-    const Index size = sizes[static_cast<std::size_t>(s)];
-    Net::check(tokens);
-    if (std::ssize(tokens) > capacity - size) {
-      throw Error((sequences > 1 ? "sequence " + std::to_string(s) + ": " : "") + "the context is full: " +
-                      std::to_string(size) + " tokens and " + std::to_string(tokens.size()) + " more, of " +
-                      std::to_string(capacity),
-                  "reset() and feed the last tokens again");
-    }
-  }
-}
-
-/// Errors  throws Error unless a stream has at least one sequence
-inline Index checked_sequences(Index sequences) {
-  if (sequences > 0) return sequences;
-  throw Error("a stream of " + std::to_string(sequences) + " sequences", "it has at least one");
-}
-/// Errors  throws Error unless it is the number of one of so many
-inline std::size_t checked_number(Index sequence, Index sequences) {
-  if (sequence >= 0 && sequence < sequences) return static_cast<std::size_t>(sequence);
-  throw Error("sequence " + std::to_string(sequence) + " of a stream that has " + std::to_string(sequences),
-              "they count from 0");
 }
 
 }  // namespace detail

@@ -50,6 +50,11 @@ struct Remembered {
   bool operator==(const Remembered&) const = default;
 };
 
+namespace detail {
+/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
+enum class Chunk : bool { between, last };
+}  // namespace detail
+
 /// The new tokens of a stream at most: of one sequence, or one of each; and its context.
 struct StreamRoom {
   Index rows, sequences, context;

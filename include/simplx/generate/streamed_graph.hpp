@@ -9,11 +9,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
-/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
-enum class Chunk : bool { between, last };
-}  // namespace detail
-
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
 struct StreamedGraph {
