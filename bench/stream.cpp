@@ -67,7 +67,8 @@ void run(bench::Rows& rows, const char* name) {
     const double cache = static_cast<double>(cache_bytes<logits_of<model>>(length));
     const double read = cache + static_cast<double>(parameters<model>) * sizeof(float);
     rows.add({{"block", name}, {"tokens", static_cast<double>(length)}, {"streamed_per_s", 1 / each},
-              {"eight_per_s", sequences / of_eight}, {"anew_per_s", 1 / whole}, {"prompt_per_s", static_cast<double>(length) / prompt}, {"cache_bytes", cache},
+              {"eight_per_s", sequences / of_eight}, {"anew_per_s", 1 / whole},
+              {"prompt_per_s", static_cast<double>(length) / prompt}, {"cache_bytes", cache},
               {"of_bandwidth", read / each * 1e-9 / bench::measured_bandwidth(read)}});
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e2dcc0faa76de50f
+// sha256 of the headers: 6fcc15f5067ebe15
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3462,7 +3462,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
-  Index past = 0;                ///< tokens of a stream before these; 0 on a GPU, whose kernels read gpu->past()
+  const Index* past = nullptr;   ///< of a stream: how many tokens each sequence had before these; null: none
   Randomness random{};
   bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
@@ -3472,6 +3472,8 @@ struct Context {
   S* outputs[max_outputs]{};
   S* output_gradients[max_outputs]{};  ///< seeded by the caller; backward may overwrite them
 
+  /// On a host.
+  Index past_of(Index sequence) const { return past ? past[sequence] : 0; }
   Index rows_of(const Shape& shape) const {
     return shape.is_fixed() ? shape.rows : rows[static_cast<int>(shape.axis)];
   }
@@ -10204,8 +10206,8 @@ struct op<"positions"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    frame.context.segments.each([&](Index, Index first, Index rows) {
-      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past * d,
+    frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past_of(sequence) * d,
                   sizeof(S) * static_cast<std::size_t>(rows * d));
     });
   }
@@ -10259,13 +10261,13 @@ SIMPLX_RULE("static slice", left == right,
 
 namespace detail {
 
-/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
+/// Calls visit(sequence, first row, rows) for each; for all rows together where the axis has none.
 template <class F, class Visit>
 void each_sequence(const F& frame, Visit visit) {
   if constexpr (F::out_shape.axis == Axis::tokens) {
-    frame.context.segments.each([&](Index, Index first, Index rows) { visit(first, rows); });
+    frame.context.segments.each(visit);
   } else {
-    visit(Index(0), frame.rows());
+    visit(Index(0), Index(0), frame.rows());
   }
 }
 
@@ -10314,7 +10316,7 @@ struct op<"shift"> : detail::same_shape_op {
   template <class F, class Zero, class Move>
   static void each(const F& frame, Index by, Zero zero, Move move) {
     constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
+    detail::each_sequence(frame, [&](Index, Index first, Index rows) {
       const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
       zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
       move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
@@ -10356,7 +10358,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   template <bool backwards, bool accumulates, class F, class S>
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
+    detail::each_sequence(frame, [&](Index, Index first, Index rows) {
       cpu::each_column<S, cols>([&]<class V>(Index c) {
         cpu::Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
@@ -10501,9 +10503,10 @@ struct op<"rotary"> : kernel_op {
         frequency[i] = std::pow(base, -static_cast<double>(begin + 2 * i) / static_cast<double>(width));
       }
       S cosine[columns], sine[columns];  // u = a cosine + b sine of either column, b the other one of its pair
-      detail::each_sequence(frame, [&](Index first, Index rows) {
+      detail::each_sequence(frame, [&](Index sequence, Index first, Index rows) {
+        const Index past = frame.context.past_of(sequence);
         for (Index row = 0; row < rows; ++row) {
-          const Vec<double> angle = static_cast<double>(frame.context.past + row) * load<Vec<double>>(frequency);
+          const Vec<double> angle = static_cast<double>(past + row) * load<Vec<double>>(frequency);
           const Vec<double> c = cos(angle), s = direction * sin(angle);
           for (Index i = 0; i < pairs; ++i) {
             cosine[2 * i] = cosine[2 * i + 1] = S(c[i]);
@@ -15749,8 +15752,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
 /// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
-  std::vector<std::int32_t> tokens, labels;
-  std::vector<Index> offsets;
+  std::vector<std::int32_t> tokens{}, labels{};
+  std::vector<Index> offsets{};
 
   Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
   /// Where they are, as evaluations take it; valid while the offsets stay.
@@ -17410,6 +17413,7 @@ struct StreamOptions {
   std::optional<Index> context{};  ///< tokens at most; of the model, as its positions end or its `context` says
   std::optional<Index> chunk{};    ///< tokens evaluated at once at most
   int threads = 1;                 ///< on a CPU, that share large products, and attention to many tokens
+  Index sequences = 1;             ///< that go on at once, each with a context of its own
 };
 
 namespace detail {
@@ -17512,19 +17516,49 @@ class LogitsModel {
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
 
+/// The tokens of a sequence of a batch.
+inline std::span<const std::int32_t> tokens_of(const TokenBatch& batch, Index sequence) {
+  const auto at = static_cast<std::size_t>(sequence);
+  const Index begin = batch.offsets[at], end = batch.offsets[at + 1];
+  return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
+}
+
 /// What whoever evaluates token by token asks of further tokens.
 ///
-/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
+/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`; of
+///         several sequences it says which
 template <class Net>
-void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
+void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity, Index sequence = -1) {
   const auto count = static_cast<Index>(tokens.size());
   if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
   Net::check(tokens);
   if (count > capacity - size) {
-    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
+    const std::string whose = sequence < 0 ? "" : "sequence " + std::to_string(sequence) + ": ";
+    throw Error(whose + "the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
                     " more, of " + std::to_string(capacity),
                 "reset() and feed the last tokens again");
   }
+}
+/// Of those of several sequences that have so many each; some may have no new ones, but not all. Returns how many have.
+///
+/// Errors  throws Error also for another number of sequences, or offsets that are none
+template <class Net>
+Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index capacity) {
+  if (batch.sequences() != std::ssize(sizes)) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a stream of " +
+                    std::to_string(sizes.size()),
+                "a sequence without new tokens is an empty one");
+  }
+  check_offsets(batch);
+  Index fed = 0;
+  for (Index s = 0; s < batch.sequences(); ++s) {
+    const auto tokens = tokens_of(batch, s);
+    if (tokens.empty()) continue;
+    check_feed<Net>(tokens, sizes[static_cast<std::size_t>(s)], capacity, s);
+    ++fed;
+  }
+  if (fed == 0) check_feed<Net>({}, 0, 0);
+  return fed;
 }
 
 }  // namespace detail
@@ -17886,6 +17920,10 @@ class Sampler {
 ///     Sampler draw({.temperature = 0.8, .top_k = 40, .seed = 1});
 ///     generate(stream, prompt, 400, draw, [](std::int32_t token) { std::putchar(token); });
 ///
+/// and several at once, each with a sampler of its own:
+///
+///     generate(stream, copies_of(prompt, 8), 400, draws, [](Index text, std::int32_t token) { ... });
+///
 /// Where the context is full its first half is forgotten: the last context / 2 tokens are fed again, from position 0
 /// on, so that a text of any length costs two evaluations of each token at most.
 
@@ -17919,6 +17957,48 @@ class Replay {
   std::vector<std::int32_t> tokens_;
 };
 
+namespace detail {
+
+/// Tokens that a context has of a text, at most as many.
+class Seen {
+ public:
+  Seen(std::span<const std::int32_t> prompt, Index context) : context_(static_cast<std::size_t>(context)) {
+    if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
+    const auto end = prompt.last(std::min(context_, prompt.size()));
+    tokens_.reserve(context_ + 1);
+    tokens_.assign(end.begin(), end.end());
+  }
+
+  std::span<const std::int32_t> all() const { return tokens_; }
+  /// What is evaluated for the next token: this one, or, where the context is full, the last half of all, anew.
+  std::span<const std::int32_t> go_on(std::int32_t token) {
+    tokens_.push_back(token);
+    if (tokens_.size() <= context_) return all().last(1);
+    const std::size_t rest = std::max<std::size_t>(context_ / 2, 1);
+    tokens_.erase(tokens_.begin(), tokens_.end() - static_cast<Index>(rest));
+    return all();
+  }
+
+ private:
+  std::size_t context_;
+  std::vector<std::int32_t> tokens_;
+};
+
+/// Whether emit(arguments...), which returns nothing or whether to go on, says so.
+template <class Emit, class... Arguments>
+bool goes_on(Emit& emit, Arguments... arguments) {
+  using Result = decltype(emit(arguments...));
+  if constexpr (std::is_void_v<Result>) {
+    return emit(arguments...), true;
+  } else {
+    static_assert(std::is_same_v<Result, bool>,
+                  "simplx: emit(token) returns a bool, false to end the text, or nothing");
+    return emit(arguments...);
+  }
+}
+
+}  // namespace detail
+
 /// Continues a prompt by `count` tokens, each given to emit(token) as it comes; ends where emit returns false.
 ///
 /// Of a prompt longer than the context its end is seen. `source` is a Stream or a Replay, which is reset before.
@@ -17926,322 +18006,89 @@ class Replay {
 /// Cost    allocates before the first token alone
 template <class Source, class Emit>
 void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
-  if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
-  const auto context = static_cast<std::size_t>(source.capacity());
-  std::vector<std::int32_t> seen;
-  const auto forget_but = [&](std::size_t rest) { seen.erase(seen.begin(), seen.end() - static_cast<Index>(rest)); };
-  seen.reserve(context + 1);
-  const auto end_of_prompt = prompt.last(std::min(context, prompt.size()));
-  seen.assign(end_of_prompt.begin(), end_of_prompt.end());
+  detail::Seen seen(prompt, source.capacity());
   source.reset();
-  auto logits = source.feed(seen);
+  auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if constexpr (std::is_void_v<decltype(emit(token))>) {
-      emit(token);
-    } else {
-      static_assert(std::is_same_v<decltype(emit(token)), bool>,
-                    "simplx: emit(token) returns a bool, false to end the text, or nothing");
-      if (!emit(token)) return;
-    }
-    if (i + 1 == count) return;
-    seen.push_back(token);
-    if (source.size() == source.capacity()) {
-      forget_but(std::max<std::size_t>(context / 2, 1));
-      source.reset();
-      logits = source.feed(seen);
-    } else {
-      logits = source.feed(std::span(seen).last(1));
-    }
+    if (!detail::goes_on(emit, token) || i + 1 == count) return;
+    const auto next = seen.go_on(token);
+    if (source.size() == source.capacity()) source.reset();
+    logits = source.feed(next);
+  }
+}
+
+/// A batch of equal sequences, such as a prompt for so many texts.
+inline TokenBatch copies_of(std::span<const std::int32_t> tokens, Index count) {
+  TokenBatch batch;
+  batch.offsets.assign(1, 0);
+  for (Index s = 0; s < count; ++s) {
+    batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
+    batch.offsets.push_back(std::ssize(batch.tokens));
+  }
+  return batch;
+}
+
+/// Continues each of several prompts, text s by draws[s], its tokens given to emit(s, token); where that returns false
+/// this text ends.
+///
+/// `source` is a Stream of as many sequences, which is reset before. Prompts that follow equal ones are not evaluated
+/// again. A text is that of its prompt and draws alone, but for the rounding of products, which several rows share.
+/// Errors  as above, and throws Error for another number of prompts or draws
+/// Cost    weights are read once for one token of each text; allocates before the second tokens alone
+template <class Source, class Emit>
+void generate(Source& source, const TokenBatch& prompts, long count, std::span<Sampler> draws, Emit emit) {
+  const Index texts = source.sequences(), vocab = Source::Net::vocab();
+  if (prompts.sequences() != texts || std::ssize(draws) != texts) {
+    throw Error(std::to_string(prompts.sequences()) + " prompts and " + std::to_string(draws.size()) +
+                    " samplers for a stream of " + std::to_string(texts) + " sequences",
+                "give one of each for each text");
+  }
+  check_offsets(prompts);
+  std::vector<detail::Seen> seen;
+  std::vector<Index> row(draws.size());  // of the logits, for each text
+  TokenBatch next;
+  const auto begin = [&] { next.tokens.clear(), next.offsets.assign(1, 0); };
+  const auto give = [&](std::span<const std::int32_t> tokens) {
+    next.tokens.insert(next.tokens.end(), tokens.begin(), tokens.end());
+    next.offsets.push_back(std::ssize(next.tokens));
+  };
+  begin();
+  prompts.segments().each([&](Index text, Index first, Index length) {
+    const auto s = static_cast<std::size_t>(text);
+    const auto all = std::span(prompts.tokens).subspan(static_cast<std::size_t>(first));
+    seen.emplace_back(all.first(static_cast<std::size_t>(length)), source.capacity());
+    const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
+    row[s] = s == 0 ? 0 : row[s - 1] + is_new;
+    give(is_new ? seen[s].all() : std::span<const std::int32_t>());
+  });
+  source.reset();
+  auto logits = source.feed(next);
+  for (std::size_t s = 1; s < row.size(); ++s) {
+    if (row[s] == row[s - 1]) source.copy(static_cast<Index>(s) - 1, static_cast<Index>(s));
+  }
+  constexpr Index ended = -1;
+  /// What a text goes on with: nothing once it has ended.
+  const auto continued = [&](std::size_t s) -> std::span<const std::int32_t> {
+    if (row[s] == ended) return {};
+    const auto text = static_cast<Index>(s);
+    const std::int32_t token =
+        draws[s](logits.subspan(static_cast<std::size_t>(row[s] * vocab), static_cast<std::size_t>(vocab)));
+    if (!detail::goes_on(emit, text, token)) return row[s] = ended, std::span<const std::int32_t>();
+    if (source.size(text) == source.capacity()) source.reset(text);
+    return seen[s].go_on(token);
+  };
+  for (long i = 0; i < count; ++i) {
+    begin();
+    for (std::size_t s = 0; s < row.size(); ++s) give(continued(s));
+    if (next.tokens.empty() || i + 1 == count) return;
+    logits = source.feed(next);
+    Index fed = 0;
+    for (Index& of_text : row) of_text = of_text == ended ? ended : fed++;
   }
 }
 
 }  // namespace simplx
-
-// ---- simplx/cpu/attention_step.hpp
-
-/// \file simplx/cpu/attention_step.hpp
-/// Causal attention of one new token to all tokens before it, from a cache: per head, with the new token's number t,
-///
-///   o_t = alpha v_t + beta sum_{j <= t} a_tj v_j - gamma c_t          (He & Hofmann 2024, Eqs. (4), (5) and (13))
-///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
-///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
-///
-/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
-///
-/// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
-///
-///   q_t . k_j = (W_h q_t) . x_j
-///
-/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed. Heads
-/// pay with a product as wide as all of them; so where many tokens are new at once (a prompt), the keys are projected
-/// after all, into scratch.
-///
-/// | symbol | shape                                                    | meaning                                    |
-/// |--------|----------------------------------------------------------|--------------------------------------------|
-/// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
-///
-/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
-/// follow one another have the same keys or values (grouped queries), a store has them once.
-
-namespace simplx::inline SIMPLX_TARGET::cpu {
-
-/// Tokens that lie side by side in a store.
-template <class S>
-inline constexpr Index token_block = 4 * lanes<S>;
-
-/// What an attention remembers; the stores hold whole blocks.
-template <class S>
-struct AttentionPast {
-  S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
-  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
-  const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
-};
-
-/// Puts a token into a store of fewer heads, of each group of equal ones the first.
-template <int heads, int stored, Index width, class S>
-void remember(const S* row, Index token, S* store) {
-  constexpr Index block = token_block<S>;
-  S* place = store + token / block * (stored * width * block) + token % block;
-  for (int h = 0; h < stored; ++h, row += heads / stored * width) {
-    for (Index c = 0; c < width; ++c, place += block) *place = row[c];
-  }
-}
-
-/// One attention; `inputs`: the store holds what keys are projected from.
-template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
-struct AttentionStep {
-  using V = Vec<S>;
-  static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
-  static constexpr int key_group = heads / key_heads, value_group = heads / value_heads;
-  static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
-  static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
-  static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
-  static constexpr int most_rows = heads > rows_together ? heads : rows_together;
-  static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
-  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
-  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
-
-  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
-  /// [begin, end).
-  template <int count, Index inner, Index query_stride = inner>
-  static void score(Index begin, Index end, const S* queries, const S* store, Index next_block, S* scores,
-                    Index stride) {
-    constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
-    for (Index i = begin; i < end; ++i) {
-      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store + i * next_block,
-                                   Static<block>{}, scores + i * block, stride, NoEpilogue{}, 0);
-    }
-  }
-
-  /// The store of all keys, k_j = x_j W.
-  static void project_keys(Team* team, Index tokens, const AttentionPast<S>& past, S* store) {
-    constexpr int rows = vector_bytes == 64 ? 4 : 2;
-    divide(team, blocks_of(tokens), tokens * stored_keys * values, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) {
-        panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{},
-                                     past.keys + i * values * block, Static<block>{}, store + i * stored_keys * block,
-                                     block, NoEpilogue{}, 0);
-      }
-    });
-  }
-  /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
-  static constexpr bool projects(Index rows, Index past) {
-    return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
-  }
-
-  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
-  static S exponentiate(Index tokens, S scale, S slope, S* scores) {
-    const auto each = [&](auto visit) __attribute__((always_inline)) {
-      V number = lane_numbers<V>();
-      for (Index j = 0; j < tokens; j += L, number += S(L)) {
-        V score = load<V>(scores + j) * scale;
-        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
-        visit(j, score, number < S(tokens));
-      }
-    };
-    V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
-    each([&](Index, V score, auto seen) {
-      largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
-    });
-    const V highest = splat<V>(largest(largest_of_lane));
-    each([&](Index j, V score, auto seen) {
-      const V weight = select(seen, exp(V(score - highest)), V{});
-      store(scores + j, weight);
-      sum_of_lane += weight;
-    });
-    for (Index j = round_up(tokens, L); j < round_up(tokens, block); ++j) scores[j] = S(0);
-    return sum(sum_of_lane);
-  }
-
-  /// out[i, c] = sum_j weights[i, j] store[j, c] for `count` rows and value_width columns.
-  template <int count>
-  static void mix(Index tokens, const S* weights, Index stride, const S* store, S* out) {
-    const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c,
-                             V* sums) __attribute__((always_inline)) {  // (cols, count)
-      const S* place = store + c * block;
-      for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
-        SIMPLX_UNROLL
-        for (int v = 0; v < 4; ++v) {
-          V weight[count];
-          SIMPLX_UNROLL
-          for (int i = 0; i < count; ++i) weight[i] = load<V>(weights + i * stride + first + v * L);
-          SIMPLX_UNROLL
-          for (int k = 0; k < cols; ++k) {
-            const V value = load<V>(place + k * block + v * L);
-            SIMPLX_UNROLL
-            for (int i = 0; i < count; ++i) sums[k * count + i] += weight[i] * value;
-          }
-        }
-      }
-    };
-    constexpr int cols = L / count;  // so many sums as lanes
-    constexpr Index whole = value_width / cols * cols;
-    for (Index c = 0; c < whole; c += cols) {
-      V sums[L]{};
-      columns(std::integral_constant<int, cols>{}, c, sums);
-      alignas(64) S of_lanes[L];
-      simplx::store(of_lanes, lane_sums<S>(sums));
-      SIMPLX_UNROLL
-      for (int k = 0; k < L; ++k) out[k % count * values + c + k / count] = of_lanes[k];
-    }
-    for (Index c = whole; c < value_width; ++c) {
-      V sums[count]{};
-      columns(std::integral_constant<int, 1>{}, c, sums);
-      for (int i = 0; i < count; ++i) out[i * values + c] = sum(sums[i]);
-    }
-  }
-
-  /// `count` tokens from number `token` on; heads are shared among the team.
-  template <int count>
-  static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
-                  S* scratch) {
-    const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
-    const S scale = 1 / std::sqrt(S(key_width));
-    S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
-    S* const queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
-    const auto project = [&](int h, int row, S* query) {
-      matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
-                                            in.query + row * keys + h * key_width, query);
-    };
-    constexpr bool all_heads = inputs && count == 1;  // read the store once
-    if constexpr (all_heads) {
-      divide(team, heads, values * keys, [&](Index begin, Index end) {
-        for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
-      });
-      divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
-        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
-      });
-    }
-    const auto attend = [&](int h, S* weights, S* query) {
-      if constexpr (inputs && !all_heads) {
-        for (int row = 0; row < count; ++row) project(h, row, query + row * values);
-        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
-      } else if constexpr (!inputs) {
-        score<count, key_width, keys>(0, blocks, in.query + h * key_width,
-                                      past.keys + h / key_group * key_width * block, stored_keys * block, weights,
-                                      stride);
-      }
-      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
-      S total[count];
-      for (int row = 0; row < count; ++row) {
-        const Index seen = token + row + 1;
-        total[row] = exponentiate(seen, scale, slope, weights + row * stride);
-        std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
-      }
-      S* o = out + h * value_width;
-      mix<count>(tokens, weights, stride, past.values + h / value_group * value_width * block, o);
-      for (int row = 0; row < count; ++row, o += values) {
-        const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
-        const S* v = in.value + row * values + h * value_width;
-        S mean = 0, *sums = nullptr;
-        if constexpr (centred) {
-          S& sum_of_weights = past.sums[values + h];  // Z
-          sum_of_weights += 1 - sum_of_weights * shrink;
-          mean = in.gamma[h] / sum_of_weights;
-          sums = past.sums + h * value_width;
-        }
-        for (Index c = 0; c < value_width; ++c) {
-          S result = o[c] * normalise;
-          if constexpr (gains) result += in.alpha[h] * v[c];
-          if constexpr (centred) {
-            sums[c] += v[c] - sums[c] * shrink;
-            result -= mean * sums[c];
-          }
-          o[c] = result;
-        }
-      }
-    };
-    constexpr Index rooms = std::min(heads, most_rows / count);  // for scores: heads of one follow each other
-    constexpr Index work = heads * ((all_heads ? 0 : inputs ? values : key_width) + value_width);
-    divide(team, rooms, count * tokens * work, [&](Index begin, Index end) {
-      for (Index room = begin; room < end; ++room) {
-        for (Index h = heads * room / rooms; h < heads * (room + 1) / rooms; ++h) {
-          attend(static_cast<int>(h), scores + room * count * stride, queries + room * count * values);
-        }
-      }
-    });
-  }
-};
-
-/// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
-template <AttentionSize size, bool inputs, class S>
-constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
-  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
-  return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
-}
-
-/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
-/// keys and scores of all heads by tokens; it changes no bits.
-///
-/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
-///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
-///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
-///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
-///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
-///         where keys are projected
-/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
-template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
-  requires(size.mask == Mask::causal)
-__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
-  using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
-  const auto remember_rows = [&](Index count) {
-    for (Index row = 0; row < count; ++row) {
-      const Index token = past_tokens + row;
-      if constexpr (!inputs) {
-        remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
-      }
-      remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
-    }
-  };
-  const auto each = [&]<class Of>(Of, bool remembered) {
-    const auto next = [&]<int count>(std::integral_constant<int, count>) {
-      if (!remembered) remember_rows(count);
-      Of::template run<count>(team, in, past, past_tokens, out, scratch);
-      if constexpr (!inputs) in.key += count * Step::keys;
-      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
-      past_tokens += count;
-    };
-    constexpr int together = Step::rows_together;
-    for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
-    for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
-  };
-  if constexpr (inputs) {
-    if (Step::projects(rows, past_tokens)) {
-      remember_rows(rows);
-      const Index tokens = past_tokens + rows;
-      S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
-      Step::project_keys(team, tokens, past, keys);
-      past.keys = keys;
-      return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
-    }
-  }
-  each(Step(), false);
-}
-
-}  // namespace simplx::cpu
 
 // ---- simplx/ops/batched_matmul.hpp
 
@@ -18885,6 +18732,7 @@ constexpr Expr log_sum_exp(At x, Over over = Over::all) {
 /// | cumulative_sum           | one row                                                                    |
 /// | attention, causal        | keys and values, or what both are made of (streamed_attention.hpp)         |
 ///
+/// Several sequences go on at once: by many tokens of one, or by one token of each, and each has memory of its own.
 /// What reads tokens to come cannot be streamed, and does not compile. An op of one's own, whose rows do not look at
 /// each other, is streamed by its ordinary kernel after
 ///
@@ -18913,17 +18761,34 @@ struct Remembered {
   bool operator==(const Remembered&) const = default;
 };
 
-/// Where a node finds what it remembers; zeros before the first token.
+namespace detail {
+/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
+enum class Chunk : bool { between, last };
+}  // namespace detail
+
+/// The new tokens of a stream at most: of one sequence, or one of each; and its context.
+struct StreamRoom {
+  Index rows, sequences, context;
+};
+
+/// Where a node finds what it remembers of the first sequence of a stream; zeros before the first token.
 template <class S>
 struct StreamMemory {
   S* stores = nullptr;   ///< per_token * capacity elements
   S* once = nullptr;
   Index capacity = 0;    ///< tokens, in whole blocks
   S* scratch = nullptr;  ///< of the op that runs
+  const Index* sequences = nullptr;  ///< which of the stream's have new tokens
+  Index apart = 0;                   ///< elements from what is remembered of one to that of the next
 
   /// The part that begins after what the others remember.
   StreamMemory after(const Remembered& others) const {
-    return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
+    return {stores + others.per_token * capacity, once + others.once, capacity, scratch, sequences, apart};
+  }
+  /// That of one of the sequences with new tokens.
+  StreamMemory of(Index sequence) const {
+    const Index offset = sequences[sequence] * apart;
+    return {stores + offset, once + offset, capacity, scratch, nullptr, 0};
   }
 };
 
@@ -18942,9 +18807,9 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of StreamMemory::scratch for so many new rows in a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch, beside Context::scratch.
   template <class F>
-  static constexpr Index scratch(Index, Index) {
+  static constexpr Index scratch(const StreamRoom&) {
     return 0;
   }
   template <class Backend, class F>
@@ -18998,11 +18863,14 @@ struct streamed<"shift"> : by_row {
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
     } else {
-      for (Index row = 0; row < frame.rows(); ++row) {
-        auto* place = memory.once + (frame.context.past + row) % by * cols;
-        std::copy_n(place, cols, frame.out() + row * cols);
-        std::copy_n(frame.template in<0>() + row * cols, cols, place);
-      }
+      frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+        auto* const ring = memory.of(sequence).once;
+        for (Index row = 0; row < rows; ++row) {
+          auto* const place = ring + (frame.context.past_of(sequence) + row) % by * cols;
+          std::copy_n(place, cols, frame.out() + (first + row) * cols);
+          std::copy_n(frame.template in<0>() + (first + row) * cols, cols, place);
+        }
+      });
     }
   }
 };
@@ -19017,13 +18885,475 @@ struct streamed<"cumulative_sum"> : by_row {
   template <class Backend, class F>
   static void forward(Backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols;
-    for (Index i = 0; i < frame.rows() * cols; ++i) {
-      frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];
-    }
+    frame.context.segments.each([&](Index sequence, Index first, Index rows) {
+      auto* const sums = memory.of(sequence).once;
+      const auto *const x = frame.template in<0>() + first * cols;
+      auto* const y = frame.out() + first * cols;
+      for (Index i = 0; i < rows * cols; ++i) y[i] = sums[i % cols] += x[i];
+    });
   }
 };
 
 }  // namespace simplx
+
+// ---- simplx/generate/stream_sequences.hpp
+
+/// \file simplx/generate/stream_sequences.hpp
+/// The sequences of a stream, here or on a GPU: how many tokens each has, and how new ones are divided into chunks. A
+/// chunk has many tokens of one sequence, or one token of each of several.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// `Stream` has evaluate(tokens, chunk), which evaluates the chunk that lies in numbers(), past() and segments(), and
+/// gives the logits of the last token of each sequence in it: (sequences, vocab).
+template <class Stream, class Net>
+class StreamSequences {
+ public:
+  using S = typename Net::S;
+
+  /// Logits of the last of these tokens, (vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
+  ///         has changed; also if the stream has several sequences
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
+  ///         threads share these; no allocation
+  std::span<const S> feed(std::span<const std::int32_t> tokens) {
+    if (sequences() > 1) {
+      throw Error("these tokens are of one sequence, and the stream has " + std::to_string(sequences()),
+                  "feed a TokenBatch of as many sequences; one without new tokens is empty");
+    }
+    check_feed<Net>(tokens, size(), capacity_);
+    return go_on(0, tokens);
+  }
+  /// Logits of the last token of each sequence that has new ones, (those sequences, vocab), valid until the next call.
+  /// Sequence s of the batch goes on sequence s of the stream; one that waits is empty. Labels are not read.
+  ///
+  /// Errors  throws Error for another number of sequences, if none has a token, one is out of range, or they do not fit
+  ///         a context; then nothing has changed
+  /// Cost    sequences of one new token go on together: products read the weights once for all of them. Those of more
+  ///         go on one by one, as above; then logits are copied once more, to memory that is allocated when so many
+  ///         are first
+  std::span<const S> feed(const std::same_as<TokenBatch> auto& batch) {
+    const Index fed = check_feed<Net>(batch, sizes_, capacity_), vocab = Net::vocab();
+    numbers_.clear(), single_.clear();
+    each_fed(batch, [&](Index, Index sequence, std::span<const std::int32_t> tokens) {
+      if (tokens.size() == 1) numbers_.push_back(sequence), single_.push_back(tokens[0]);
+    });
+    std::span<const S> together;
+    if (!single_.empty()) together = evaluate(single_, Chunk::last);
+    if (std::ssize(single_) == fed) return together;
+
+    results_.resize(static_cast<std::size_t>(fed * vocab));
+    const auto keep = [&](Index place, const S* logits) {
+      std::copy_n(logits, vocab, results_.data() + place * vocab);
+    };
+    Index row = 0;  // of the single tokens, before the logits of others take their place
+    each_fed(batch, [&](Index place, Index, std::span<const std::int32_t> tokens) {
+      if (tokens.size() == 1) keep(place, together.data() + row++ * vocab);
+    });
+    each_fed(batch, [&](Index place, Index sequence, std::span<const std::int32_t> tokens) {
+      if (tokens.size() > 1) keep(place, go_on(sequence, tokens).data());
+    });
+    return results_;
+  }
+
+  Index sequences() const { return std::ssize(sizes_); }
+  /// Tokens of a sequence.
+  ///
+  /// Errors  throws Error if the stream has none of that number
+  Index size(Index sequence = 0) const { return sizes_[checked(sequence)]; }
+  /// Tokens that a sequence may have.
+  Index capacity() const { return capacity_; }
+
+ protected:
+  /// Errors  throws Error if the context is no token, or longer than the model's positions; for less than one sequence
+  StreamSequences(const StreamOptions& options, Index usual_chunk)
+      : capacity_(checked_context(options.context.value_or(Net::usual_context()), Net::longest_sequence())),
+        chunk_(std::min(std::max<Index>(options.chunk.value_or(usual_chunk), 1), capacity_)),
+        sizes_(at_least_one(options.sequences)) {
+    for (std::vector<Index>* of_chunk : {&numbers_, &past_, &offsets_}) of_chunk->reserve(sizes_.size() + 1);
+    single_.reserve(sizes_.size());
+  }
+
+  /// Tokens of a chunk at most: of one sequence, or one of each.
+  Rows room() const {
+    return {.tokens = std::max(chunk_, sequences()), .sequences = sequences(), .longest_sequence = chunk_};
+  }
+  StreamRoom stream_room() const { return {.rows = chunk_, .sequences = sequences(), .context = capacity_}; }
+
+  // Of the chunk, while it is evaluated.
+  const std::vector<Index>& numbers() const { return numbers_; }
+  const std::vector<Index>& past() const { return past_; }
+  Segments segments() const { return {offsets_.data(), std::ssize(numbers_)}; }
+
+  std::size_t checked(Index sequence) const {
+    if (sequence >= 0 && sequence < sequences()) return static_cast<std::size_t>(sequence);
+    throw Error("sequence " + std::to_string(sequence) + " of a stream that has " + std::to_string(sequences()),
+                "they count from 0");
+  }
+  void set_size(Index sequence, Index tokens) { sizes_[checked(sequence)] = tokens; }
+
+ private:
+  static std::size_t at_least_one(Index sequences) {
+    if (sequences >= 1) return static_cast<std::size_t>(sequences);
+    throw Error("a stream of " + std::to_string(sequences) + " sequences", "it has at least one");
+  }
+  /// Calls visit(place, sequence, tokens) for each sequence that has new tokens, whose places count from 0.
+  template <class Visit>
+  static void each_fed(const TokenBatch& batch, Visit visit) {
+    Index place = 0;
+    for (Index s = 0; s < batch.sequences(); ++s) {
+      const auto tokens = tokens_of(batch, s);
+      if (!tokens.empty()) visit(place++, s, tokens);
+    }
+  }
+
+  std::span<const S> go_on(Index sequence, std::span<const std::int32_t> tokens) {
+    numbers_.assign(1, sequence);
+    std::span<const S> logits;
+    const auto count = static_cast<Index>(tokens.size());
+    for (Index begin = 0; begin < count; begin += chunk_) {
+      const Index rows = std::min(chunk_, count - begin);
+      logits = evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
+                        begin + rows == count ? Chunk::last : Chunk::between);
+    }
+    return logits;
+  }
+  /// Of the sequences in numbers_, equally many of each.
+  std::span<const S> evaluate(std::span<const std::int32_t> tokens, Chunk chunk) {
+    const Index rows = std::ssize(tokens) / std::ssize(numbers_);
+    past_.clear(), offsets_.assign(1, 0);
+    for (const Index number : numbers_) {
+      past_.push_back(sizes_[static_cast<std::size_t>(number)]);
+      offsets_.push_back(offsets_.back() + rows);
+    }
+    const std::span<const S> logits = static_cast<Stream&>(*this).evaluate(tokens, chunk);
+    for (const Index number : numbers_) sizes_[static_cast<std::size_t>(number)] += rows;
+    return logits;
+  }
+
+  Index capacity_, chunk_;
+  std::vector<Index> sizes_;                     ///< of all sequences, in tokens
+  std::vector<Index> numbers_, past_, offsets_;  ///< of those in the chunk
+  std::vector<std::int32_t> single_;
+  std::vector<S> results_;
+};
+
+}  // namespace simplx::detail
+
+// ---- simplx/cpu/attention_step.hpp
+
+/// \file simplx/cpu/attention_step.hpp
+/// Causal attention of one new token to all tokens before it, from a cache: per head, with the new token's number t,
+///
+///   o_t = alpha v_t + beta sum_{j <= t} a_tj v_j - gamma c_t          (He & Hofmann 2024, Eqs. (4), (5) and (13))
+///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
+///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
+///
+/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
+///
+/// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
+///
+///   q_t . k_j = (W_h q_t) . x_j
+///
+/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed. Heads
+/// pay with a product as wide as all of them; so where many tokens are new at once (a prompt), the keys are projected
+/// after all, into scratch.
+///
+/// | symbol | shape                                                    | meaning                                    |
+/// |--------|----------------------------------------------------------|--------------------------------------------|
+/// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
+///
+/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
+/// follow one another have the same keys or values (grouped queries), a store has them once.
+
+namespace simplx::inline SIMPLX_TARGET::cpu {
+
+/// Tokens that lie side by side in a store.
+template <class S>
+inline constexpr Index token_block = 4 * lanes<S>;
+
+/// What an attention remembers; the stores hold whole blocks.
+template <class S>
+struct AttentionPast {
+  S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
+  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
+  const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
+};
+
+/// Puts a token into a store of fewer heads, of each group of equal ones the first.
+template <int heads, int stored, Index width, class S>
+void remember(const S* row, Index token, S* store) {
+  constexpr Index block = token_block<S>;
+  S* place = store + token / block * (stored * width * block) + token % block;
+  for (int h = 0; h < stored; ++h, row += heads / stored * width) {
+    for (Index c = 0; c < width; ++c, place += block) *place = row[c];
+  }
+}
+
+/// One attention; `inputs`: the store holds what keys are projected from.
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
+struct AttentionStep {
+  using V = Vec<S>;
+  static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr int key_group = heads / key_heads, value_group = heads / value_heads;
+  static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
+  static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
+  static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
+  static constexpr int most_rows = heads > rows_together ? heads : rows_together;
+  static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
+  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
+
+  /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
+  /// unless it is asked for long before.
+  __attribute__((always_inline)) static void load_row(const S* place, Index ahead, V (&row)[4]) {
+    SIMPLX_UNROLL
+    for (int v = 0; v < 4; ++v) row[v] = load<V>(place + v * L);
+    if (ahead == 0) return;
+    SIMPLX_UNROLL
+    for (int v = 0; v < 4; ++v) __builtin_prefetch(place + ahead + v * L, 0, 2);
+  }
+
+  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and the tokens of blocks
+  /// [begin, end).
+  template <int count, Index inner, Index query_stride = inner>
+  static void score(Index begin, Index end, const S* queries, const S* store, Index next_block, S* scores,
+                    Index stride) {
+    constexpr int most = vector_bytes == 64 ? 4 : 2;  // as many sums as there are registers for
+    constexpr int together = std::min(most, count), rest = count % together;
+    const auto some = [&]<int rows>(std::integral_constant<int, rows>, int first, Index i) {
+      const S* place = store + i * next_block;
+      V sums[rows][4]{};
+      const Index ahead = first == 0 && i + 1 < end ? next_block : 0;
+      for (Index c = 0; c < inner; ++c, place += block) {
+        V key[4];
+        load_row(place, ahead, key);
+        SIMPLX_UNROLL
+        for (int r = 0; r < rows; ++r) {
+          const S query = queries[(first + r) * query_stride + c];
+          SIMPLX_UNROLL
+          for (int v = 0; v < 4; ++v) sums[r][v] += query * key[v];
+        }
+      }
+      for (int r = 0; r < rows; ++r) {
+        SIMPLX_UNROLL
+        for (int v = 0; v < 4; ++v) simplx::store(scores + (first + r) * stride + i * block + v * L, sums[r][v]);
+      }
+    };
+    constexpr std::integral_constant<int, together> each{};
+    for (Index i = begin; i < end; ++i) {
+      for (int first = 0; first < count - rest; first += together) some(each, first, i);
+      if constexpr (rest > 0) some(std::integral_constant<int, rest>(), count - rest, i);
+    }
+  }
+
+  /// The store of all keys, k_j = x_j W.
+  static void project_keys(Team* team, Index tokens, const AttentionPast<S>& past, S* store) {
+    constexpr int rows = vector_bytes == 64 ? 4 : 2;
+    divide(team, blocks_of(tokens), tokens * stored_keys * values, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) {
+        panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{},
+                                     past.keys + i * values * block, Static<block>{}, store + i * stored_keys * block,
+                                     block, NoEpilogue{}, 0);
+      }
+    });
+  }
+  /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
+  static constexpr bool projects(Index rows, Index past) {
+    return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
+  }
+
+  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
+  static S exponentiate(Index tokens, S scale, S slope, S* scores) {
+    const auto each = [&](auto visit) __attribute__((always_inline)) {
+      V number = lane_numbers<V>();
+      for (Index j = 0; j < tokens; j += L, number += S(L)) {
+        V score = load<V>(scores + j) * scale;
+        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
+        visit(j, score, number < S(tokens));
+      }
+    };
+    V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
+    each([&](Index, V score, auto seen) {
+      largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
+    });
+    const V highest = splat<V>(largest(largest_of_lane));
+    each([&](Index j, V score, auto seen) {
+      const V weight = select(seen, exp(V(score - highest)), V{});
+      store(scores + j, weight);
+      sum_of_lane += weight;
+    });
+    for (Index j = round_up(tokens, L); j < round_up(tokens, block); ++j) scores[j] = S(0);
+    return sum(sum_of_lane);
+  }
+
+  /// out[i, c] = sum_j weights[i, j] store[j, c] for `count` rows and value_width columns. Blocks are read as they lie,
+  /// of so many columns as the nearest cache has room for their sums.
+  template <int count>
+  static void mix(Index tokens, const S* weights, Index stride, const S* store, S* out) {
+    constexpr int most = 256 / count, whole = value_width / most * most;
+    const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c) {
+      constexpr int room = static_cast<int>(round_up(cols * count, L));
+      V sums[room];  // (cols, count)
+      for (int i = cols * count; i < room; ++i) sums[i] = V{};
+      const S* place = store + c * block;
+      for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
+        V weight[count][4];
+        for (int i = 0; i < count; ++i) load_row(weights + i * stride + first, 0, weight[i]);
+        const Index ahead = first + block < tokens ? stored_values * block : 0;
+        for (int k = 0; k < cols; ++k) {
+          V value[4];
+          load_row(place + k * block, ahead, value);
+          SIMPLX_UNROLL
+          for (int i = 0; i < count; ++i) {
+            V sum = first == 0 ? V{} : sums[k * count + i];
+            SIMPLX_UNROLL
+            for (int v = 0; v < 4; ++v) sum += weight[i][v] * value[v];
+            sums[k * count + i] = sum;
+          }
+        }
+      }
+      alignas(64) S of_lanes[room];
+      for (int i = 0; i < room; i += L) simplx::store(of_lanes + i, lane_sums<S>(sums + i));
+      for (int i = 0; i < count; ++i) {
+        for (int k = 0; k < cols; ++k) out[i * values + c + k] = of_lanes[k * count + i];
+      }
+    };
+    for (Index c = 0; c < whole; c += most) columns(std::integral_constant<int, most>{}, c);
+    if constexpr (whole < value_width) columns(std::integral_constant<int, value_width - whole>{}, whole);
+  }
+
+  /// `count` tokens from number `token` on; heads are shared among the team.
+  template <int count>
+  static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
+                  S* scratch) {
+    const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
+    const S scale = 1 / std::sqrt(S(key_width));
+    S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
+    S* const queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
+    const auto project = [&](int h, int row, S* query) {
+      matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
+                                            in.query + row * keys + h * key_width, query);
+    };
+    constexpr bool all_heads = inputs && count == 1;  // read the store once
+    if constexpr (all_heads) {
+      divide(team, heads, values * keys, [&](Index begin, Index end) {
+        for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
+      });
+      divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
+        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
+      });
+    }
+    const auto attend = [&](int h, S* weights, S* query) {
+      if constexpr (inputs && !all_heads) {
+        for (int row = 0; row < count; ++row) project(h, row, query + row * values);
+        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
+      } else if constexpr (!inputs) {
+        score<count, key_width, keys>(0, blocks, in.query + h * key_width,
+                                      past.keys + h / key_group * key_width * block, stored_keys * block, weights,
+                                      stride);
+      }
+      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
+      S total[count];
+      for (int row = 0; row < count; ++row) {
+        const Index seen = token + row + 1;
+        total[row] = exponentiate(seen, scale, slope, weights + row * stride);
+        std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
+      }
+      S* o = out + h * value_width;
+      mix<count>(tokens, weights, stride, past.values + h / value_group * value_width * block, o);
+      for (int row = 0; row < count; ++row, o += values) {
+        const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
+        const S* v = in.value + row * values + h * value_width;
+        S mean = 0, *sums = nullptr;
+        if constexpr (centred) {
+          S& sum_of_weights = past.sums[values + h];  // Z
+          sum_of_weights += 1 - sum_of_weights * shrink;
+          mean = in.gamma[h] / sum_of_weights;
+          sums = past.sums + h * value_width;
+        }
+        for (Index c = 0; c < value_width; ++c) {
+          S result = o[c] * normalise;
+          if constexpr (gains) result += in.alpha[h] * v[c];
+          if constexpr (centred) {
+            sums[c] += v[c] - sums[c] * shrink;
+            result -= mean * sums[c];
+          }
+          o[c] = result;
+        }
+      }
+    };
+    constexpr Index rooms = std::min(heads, most_rows / count);  // for scores: heads of one follow each other
+    constexpr Index work = heads * ((all_heads ? 0 : inputs ? values : key_width) + value_width);
+    divide(team, rooms, count * tokens * work, [&](Index begin, Index end) {
+      for (Index room = begin; room < end; ++room) {
+        for (Index h = heads * room / rooms; h < heads * (room + 1) / rooms; ++h) {
+          attend(static_cast<int>(h), scores + room * count * stride, queries + room * count * values);
+        }
+      }
+    });
+  }
+};
+
+/// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
+template <AttentionSize size, bool inputs, class S>
+constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
+  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
+  return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
+}
+
+/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
+/// keys and scores of all heads by tokens; it changes no bits.
+///
+/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
+///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
+///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
+///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
+///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
+///         where keys are projected
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
+  requires(size.mask == Mask::causal)
+__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
+                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
+  using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
+  const auto remember_rows = [&](Index count) {
+    for (Index row = 0; row < count; ++row) {
+      const Index token = past_tokens + row;
+      if constexpr (!inputs) {
+        remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
+      }
+      remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
+    }
+  };
+  const auto each = [&]<class Of>(Of, bool remembered) {
+    const auto next = [&]<int count>(std::integral_constant<int, count>) {
+      if (!remembered) remember_rows(count);
+      Of::template run<count>(team, in, past, past_tokens, out, scratch);
+      if constexpr (!inputs) in.key += count * Step::keys;
+      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+      past_tokens += count;
+    };
+    constexpr int together = Step::rows_together;
+    for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
+    for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
+  };
+  if constexpr (inputs) {
+    if (Step::projects(rows, past_tokens)) {
+      remember_rows(rows);
+      const Index tokens = past_tokens + rows;
+      S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
+      Step::project_keys(team, tokens, past, keys);
+      past.keys = keys;
+      return each(AttentionStep<size, false, key_heads, value_heads, S>(), true);
+    }
+  }
+  each(Step(), false);
+}
+
+}  // namespace simplx::cpu
 
 // ---- simplx/generate/streamed_attention.hpp
 
@@ -19087,22 +19417,45 @@ struct streamed_attention : by_row {
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
+  /// Of a sequence with one new token.
   template <class F>
-  static constexpr Index scratch(Index, Index context) {
-    return cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
+  static constexpr Index scratch_of_one(Index context) {
+    return cpu::attention_step_scratch<size<F>, false, typename F::Scalar>(context);
+  }
+  template <class F>
+  static constexpr Index scratch(const StreamRoom& room) {
+    return std::max(
+        cpu::attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(room.context, key_heads<F>),
+        room.sequences * scratch_of_one<F>(room.context));
   }
 
+  /// The heads of one sequence are shared among the team; of several the sequences.
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
-    cpu::AttentionPast<S> past{memory.stores, memory.stores, memory.once};
-    if constexpr (folds<F>) {
-      constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
-      past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
-    } else {
-      past.values += stored_keys<F> * memory.capacity;
-    }
-    cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
-        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch, frame.team());
+    const Context<S>& context = frame.context;
+    const auto attend = [&](Index sequence, S* scratch, cpu::Team* team) {
+      const StreamMemory<S> own = memory.of(sequence);
+      cpu::AttentionPast<S> past{own.stores, own.stores, own.once};
+      if constexpr (folds<F>) {
+        constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
+        past.projection = Address<typename F::Graph>::template value<weight>(context);
+      } else {
+        past.values += stored_keys<F> * own.capacity;
+      }
+      const Index first = context.segments.offsets[sequence], end = context.segments.offsets[sequence + 1];
+      AttentionOperands<S> in = Op::operands(frame);
+      in.query += first * size<F>.heads * size<F>.key_width, in.key += first * size<F>.heads * size<F>.key_width;
+      in.value += first * F::out_shape.cols;
+      cpu::attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+          end - first, context.past[sequence], in, past, frame.out() + first * F::out_shape.cols, scratch, team);
+    };
+    const Index sequences = context.segments.count;
+    if (sequences == 1) return attend(0, memory.scratch, frame.team());
+    const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
+    const Index columns = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
+    cpu::divide(frame.team(), sequences, sequences * longest * columns, [&](Index begin, Index end) {
+      for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);
+    });
   }
 };
 
@@ -19124,11 +19477,6 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<AttentionMatrix
 /// and where each finds what it remembers. Layers of a stack remember each for itself.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
-enum class Chunk : bool { between, last };
-}  // namespace detail
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
@@ -19208,11 +19556,11 @@ struct StreamedGraph {
   }();
 
   /// Elements of StreamMemory::scratch.
-  static constexpr Index scratch(Index rows, Index context) {
+  static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (op_streams<i>()) {
-        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(rows, context));
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(room));
       }
     });
     return most;
@@ -19283,11 +19631,11 @@ struct streamed_on<Backend, "stack"> : by_row {
   template <class F>
   static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
-  static constexpr Index scratch(Index rows, Index context) {
+  static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        most = std::max(most, StreamedGraph<Child, Backend>::scratch(rows, context));
+        most = std::max(most, StreamedGraph<Child, Backend>::scratch(room));
       });
     }
     return most;
@@ -19327,6 +19675,11 @@ struct streamed_on<Backend, "custom"> : by_row {
 ///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
 ///
 /// With {.threads = 4} the threads share what is large of each token; the logits have the same bits for any number.
+/// With {.sequences = 8} so many texts go on at once, and weights are read once for one token of each:
+///
+///     stream.feed(prompts);                     // a TokenBatch of eight
+///     stream.copy(0, 1);                        // or of one, which others go on from
+///
 /// New rows run through the ordinary kernels; ops that look at rows before them remember what they need
 /// (streamed.hpp). What cannot be streamed does not compile.
 
@@ -19339,10 +19692,17 @@ constexpr Index cache_bytes(Index context) {
   return (all.per_token * round_up(context, cpu::token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
-/// A model token by token: logits of the next token, without evaluating anew what came before.
+/// A model token by token: logits of the next token, without evaluating anew what came before. What it is fed, and how
+/// much that is: StreamSequences.
 template <auto const& model, class Backend = Cpu<float>>
-class Stream {
+class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<model, Backend>> {
+  using Sequences = detail::StreamSequences<Stream, Inference<model, Backend>>;
+  friend Sequences;
+  using Sequences::room, Sequences::stream_room, Sequences::set_size;
+  using Sequences::numbers, Sequences::past, Sequences::segments;
+
  public:
+  using Sequences::capacity, Sequences::sequences, Sequences::size;
   static_assert(detail::runs_on_host<Backend>());
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
@@ -19355,75 +19715,81 @@ class Stream {
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile.
   ///
-  /// Errors  throws Error if the context is no token, or longer than the model's positions; for less than one thread,
-  ///         or if the system does not start them all
-  /// Cost    cache_bytes<model, S>(context), the workspace of a chunk and, where keys are folded into queries, room for
-  ///         those of a layer; nothing is allocated afterwards
+  /// Errors  throws Error if the context is no token, or longer than the model's positions; for less than one sequence
+  ///         or thread, or if the system does not start them all
+  /// Cost    cache_bytes<model, S>(context) for each sequence, the workspace of a chunk and, where keys are folded into
+  ///         queries, room for those of a layer; nothing is allocated afterwards but by feeds of several sequences
   explicit Stream(Net& net, const StreamOptions& options = {})
-      : net_(net),
-        capacity_(checked_context(options.context.value_or(Net::usual_context()), Net::longest_sequence())),
-        chunk_(std::min(std::max<Index>(options.chunk.value_or(usual_chunk()), 1), capacity_)),
+      : Sequences(options, usual_chunk()),
+        net_(net),
         team_(options.threads),
-        workspace_(Rows{.tokens = chunk_}, detail::Seeds::none),
-        remembered_(simplx::cache_bytes<model, S>(capacity_) / static_cast<Index>(sizeof(S))),
-        scratch_(Run::scratch(chunk_, capacity_)) {}
+        workspace_(room(), detail::Seeds::none),
+        remembered_(sequences() * apart()),
+        scratch_(Run::scratch(stream_room())) {}
 
-  /// Logits of the last of these tokens, (vocab), valid until the next call.
-  ///
-  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
-  ///         has changed
-  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
-  ///         threads share these; no allocation
-  std::span<const S> feed(std::span<const std::int32_t> tokens) {
-    detail::check_feed<Net>(tokens, size_, capacity_);
-    const auto count = static_cast<Index>(tokens.size());
-    for (Index begin = 0; begin < count; begin += chunk_) {
-      const Index rows = std::min(chunk_, count - begin);
-      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
-               begin + rows == count ? detail::Chunk::last : detail::Chunk::between);
-    }
-    return logits_.last(static_cast<std::size_t>(Net::vocab()));
-  }
-
-  /// Logits of the tokens that were evaluated last, of a feed at most the last `chunk`: (tokens, vocab).
+  /// Logits of the tokens that were evaluated last: of a feed at most the last `chunk`, or of those that came one to a
+  /// sequence. (tokens, vocab)
   std::span<const S> logits() const { return logits_; }
 
-  /// Forgets all tokens.
+  /// Forgets all tokens, or those of one sequence.
+  ///
+  /// Errors  throws Error if the stream has none of that number
   void reset() {
-    std::ranges::fill(remembered_, S(0));  // the end of a block is read before it is written
-    size_ = 0;
+    for (Index s = 0; s < sequences(); ++s) reset(s);
+  }
+  void reset(Index sequence) {
+    set_size(sequence, 0);
+    std::ranges::fill(memory_of(sequence), S(0));  // the end of a block is read before it is written
+  }
+  /// Sequence `to` goes on as `from` would: what several texts begin with is evaluated once.
+  ///
+  /// Errors  throws Error if the stream has none of these numbers
+  /// Cost    a copy of what a sequence remembers
+  void copy(Index from, Index to) {
+    set_size(to, size(from));
+    if (from != to) std::ranges::copy(memory_of(from), memory_of(to).begin());
   }
 
-  Index size() const { return size_; }
-  Index capacity() const { return capacity_; }
   /// Of what the stream remembers.
-  Index cache_bytes() const { return remembered_.size() * static_cast<Index>(sizeof(S)); }
+  Index cache_bytes() const { return sequences() * simplx::cache_bytes<model, S>(capacity()); }
   /// What the stream remembers, for tests that poison it.
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
-    const auto rows = static_cast<Index>(tokens.size());
-    offsets_[1] = rows;
-    Context<S> context = workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows);
+  /// Tokens of whole blocks.
+  Index capacity_in_blocks() const { return round_up(capacity(), cpu::token_block<S>); }
+  /// Elements from what is remembered of one sequence to that of the next.
+  Index apart() const {
+    return round_up(simplx::cache_bytes<model, S>(capacity()) / static_cast<Index>(sizeof(S)), alignment);
+  }
+  std::span<S> memory_of(Index sequence) {
+    return memory().subspan(static_cast<std::size_t>(sequence * apart()), static_cast<std::size_t>(apart()));
+  }
+
+  std::span<const S> evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
+    const Index rows = std::ssize(tokens), count = segments().count, longest = rows / count;
+    Context<S> context = workspace_.context({.tokens = rows, .sequences = count}, segments(), longest);
     context.team = &team_;
     context = net_.give_weights(context);
-    context.past = size_;
+    context.past = past().data();
     context.inputs[0] = tokens.data();
-    const Index capacity = round_up(capacity_, cpu::token_block<S>);
-    S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, chunk);
-    size_ += rows;
+    S* const stores = remembered_.data();
+    const StreamMemory<S> memory{.stores = stores,
+                                 .once = stores + Run::table.all().per_token * capacity_in_blocks(),
+                                 .capacity = capacity_in_blocks(),
+                                 .scratch = scratch_.data(),
+                                 .sequences = numbers().data(),
+                                 .apart = apart()};
+    Run::forward(context, memory, chunk);
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
+    return logits_.last(static_cast<std::size_t>(count * Net::vocab()));
   }
 
   Net& net_;
-  Index capacity_, chunk_, size_ = 0;
   cpu::Team team_;
   detail::Workspace<G, Backend> workspace_;
   cpu::Buffer<S> remembered_, scratch_;
-  Index offsets_[2] = {0, 0};
-  std::span<const S> logits_;
+  std::span<const S> logits_;  ///< of the last chunk
 };
 
 }  // namespace simplx

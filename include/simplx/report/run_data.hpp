@@ -188,7 +188,7 @@ inline double bytes_per_token(const Run& run) { return run.number("vocab") == 25
 
 /// The runs by the byte, where their tokens differ and all records say how long these are.
 ///
-/// Shapes  a loss of x nats per token of n bytes is one of x / n nats per byte, and its tokens are n times as many bytes
+/// Shapes  a loss of x nats per token of n bytes is one of x / n nats per byte; its tokens are n times as many bytes
 inline std::vector<Run> comparable(std::span<const Run> of_tokens) {
   std::vector<Run> runs(of_tokens.begin(), of_tokens.end());
   const auto differs = [&](const Run& run) { return bytes_per_token(run) != bytes_per_token(runs[0]); };
