@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6fcc15f5067ebe15
+// sha256 of the headers: bc71f5c6d7bd45ea
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17959,10 +17959,12 @@ class Replay {
 
 namespace detail {
 
-/// Tokens that a context has of a text, at most as many.
+/// Tokens that the context of a source has of a text, at most as many.
+template <class Source>
 class Seen {
  public:
-  Seen(std::span<const std::int32_t> prompt, Index context) : context_(static_cast<std::size_t>(context)) {
+  Seen(std::span<const std::int32_t> prompt, const Source& source)
+      : context_(static_cast<std::size_t>(source.capacity())) {
     if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
     const auto end = prompt.last(std::min(context_, prompt.size()));
     tokens_.reserve(context_ + 1);
@@ -18006,7 +18008,7 @@ bool goes_on(Emit& emit, Arguments... arguments) {
 /// Cost    allocates before the first token alone
 template <class Source, class Emit>
 void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
-  detail::Seen seen(prompt, source.capacity());
+  detail::Seen<Source> seen(prompt, source);
   source.reset();
   auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
@@ -18045,7 +18047,7 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
                 "give one of each for each text");
   }
   check_offsets(prompts);
-  std::vector<detail::Seen> seen;
+  std::vector<detail::Seen<Source>> seen;
   std::vector<Index> row(draws.size());  // of the logits, for each text
   TokenBatch next;
   const auto begin = [&] { next.tokens.clear(), next.offsets.assign(1, 0); };
@@ -18054,14 +18056,12 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
     next.offsets.push_back(std::ssize(next.tokens));
   };
   begin();
-  prompts.segments().each([&](Index text, Index first, Index length) {
-    const auto s = static_cast<std::size_t>(text);
-    const auto all = std::span(prompts.tokens).subspan(static_cast<std::size_t>(first));
-    seen.emplace_back(all.first(static_cast<std::size_t>(length)), source.capacity());
+  for (std::size_t s = 0; s < row.size(); ++s) {
+    seen.emplace_back(detail::tokens_of(prompts, static_cast<Index>(s)), source);
     const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
     row[s] = s == 0 ? 0 : row[s - 1] + is_new;
     give(is_new ? seen[s].all() : std::span<const std::int32_t>());
-  });
+  }
   source.reset();
   auto logits = source.feed(next);
   for (std::size_t s = 1; s < row.size(); ++s) {
