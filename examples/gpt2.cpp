@@ -59,11 +59,12 @@ void write(const Options& options) {
   load_body(weights, net, {.unexpected = {"*.attn.bias", "*.attn.masked_bias", "lm_head.weight"},
                            .prefix = has_prefix ? "transformer." : ""});
 
-  Stream<logits_of<model>, Cpu<float, path>> stream(net,
-                                                    {.threads = options.threads, .sequences = options.samples});
+  const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
+  const Index longest = std::clamp<Index>(std::ssize(prompt) + options.tokens, 1, model.context);
+  Stream<logits_of<model>, Cpu<float, path>> stream(
+      net, {.context = longest, .threads = options.threads, .sequences = options.samples});
   std::vector<Sampler> draws = flags::samplers(options.sampling, options.samples);
   token_text::Texts texts(tokenizer, draws.size());
-  const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
   texts.begin(prompt);
   long written = 0;
   const auto begin = std::chrono::steady_clock::now();
