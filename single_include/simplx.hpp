@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: daa538276716363c
+// sha256 of the headers: 695721b900e87d18
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18035,7 +18035,8 @@ inline TokenBatch copies_of(std::span<const std::int32_t> tokens, Index count) {
 /// `source` is a Stream of as many sequences, which is reset before. Prompts that follow equal ones are not evaluated
 /// again. A text is that of its prompt and draws alone, but for the rounding of products, which several rows share.
 /// Errors  as above, and throws Error for another number of prompts or draws
-/// Cost    weights are read once for one token of each text; allocates before the second tokens, and where contexts are first full
+/// Cost    weights are read once for one token of each text; allocates before the second tokens, and where contexts are
+///         first full
 template <class Source, class Emit>
 void generate(Source& source, const TokenBatch& prompts, long count, std::span<Sampler> draws, Emit emit) {
   const Index texts = source.sequences(), vocab = Source::Net::vocab();
