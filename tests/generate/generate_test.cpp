@@ -130,6 +130,12 @@ TEST_CASE("several texts at once are those of each alone, of any length, whereve
   }
   CHECK(found[2] != found[4]);  // equal prompts
 
+  // What it has read at the end, too, where a context is full.
+  Cached full(net, {.context = 4, .sequences = 2}), alone(net, {.context = 4});
+  generate(full, copies_of(prompts[0], 2), 3, std::span(draws).first(2), [](Index, std::int32_t) {});
+  generate(alone, prompts[0], 3, draws[0], [](std::int32_t) {});
+  CHECK((alone.size() == 4 && full.size(0) == 4 && full.size(1) == 4));
+
   const auto nothing = [](Index, std::int32_t) {};
   CHECK_THROWS_WITH_AS(generate(together, batch, 1, std::span(draws).first(2), nothing),
                        doctest::Contains("6 prompts and 2 samplers for a stream of 6 sequences"), Error);

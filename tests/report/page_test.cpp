@@ -74,6 +74,13 @@ TEST_CASE("runs whose tokens differ are compared by the byte, or cannot be") {
   Run others = tokens;
   others.name = "others";
   CHECK(holds(page_of({tokens, others}), "with 3.000 nats per token"));
+  others.options["vocab"] = 2304;  // rows that nobody looks up
+  CHECK(holds(page_of({tokens, others}), "with 3.000 nats per token"));
+  Run some = bytes, more = bytes;
+  some.options.erase("vocab"), more.options.erase("vocab");
+  CHECK(holds(page_of({some, more}), "with 1.500 nats per token"));
+  bytes.log.back().gradient_norms = tokens.log.back().gradient_norms = {0.5, 0.25};
+  CHECK(holds(page_of({bytes, tokens}), "norm of the gradient per token"));
   tokens.options.erase("bytes_per_token");
   const std::string unknown = page_of({bytes, tokens});
   CHECK(holds(unknown, "Losses cannot be compared"));

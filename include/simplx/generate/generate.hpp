@@ -129,7 +129,8 @@ inline TokenBatch copies_of(std::span<const std::int32_t> tokens, Index count) {
 /// `source` is a Stream of as many sequences, which is reset before. Prompts that follow equal ones are not evaluated
 /// again. A text is that of its prompt and draws alone, but for the rounding of products, which several rows share.
 /// Errors  as above, and throws Error for another number of prompts or draws
-/// Cost    weights are read once for one token of each text; allocates before the second tokens alone
+/// Cost    weights are read once for one token of each text; allocates before the second tokens, and where contexts are
+///         first full
 template <class Source, class Emit>
 void generate(Source& source, const TokenBatch& prompts, long count, std::span<Sampler> draws, Emit emit) {
   const Index texts = source.sequences(), vocab = Source::Net::vocab();
@@ -161,19 +162,20 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   }
   constexpr Index ended = -1;
   /// What a text goes on with: nothing once it has ended.
-  const auto continued = [&](std::size_t s) -> std::span<const std::int32_t> {
+  const auto continued = [&](std::size_t s, bool is_last) -> std::span<const std::int32_t> {
     if (row[s] == ended) return {};
     const auto text = static_cast<Index>(s);
     const std::int32_t token =
         draws[s](logits.subspan(static_cast<std::size_t>(row[s] * vocab), static_cast<std::size_t>(vocab)));
-    if (!detail::goes_on(emit, text, token)) return row[s] = ended, std::span<const std::int32_t>();
+    if (!detail::goes_on(emit, text, token)) row[s] = ended;
+    if (row[s] == ended || is_last) return {};
     if (source.size(text) == source.capacity()) source.reset(text);
     return seen[s].go_on(token);
   };
   for (long i = 0; i < count; ++i) {
     begin();
-    for (std::size_t s = 0; s < row.size(); ++s) give(continued(s));
-    if (next.tokens.empty() || i + 1 == count) return;
+    for (std::size_t s = 0; s < row.size(); ++s) give(continued(s, i + 1 == count));
+    if (next.tokens.empty()) return;
     logits = source.feed(next);
     Index fed = 0;
     for (Index& of_text : row) of_text = of_text == ended ? ended : fed++;

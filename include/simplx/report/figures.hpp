@@ -194,10 +194,11 @@ inline Series profile_series(std::string name, const LoggedStep& step, LineStyle
 
 /// The gradient at the input of each block: of one run at three steps, of several at their last.
 inline Chart profile_chart(std::span<const Run> runs, std::string title) {
-  Chart chart{
-      .title = std::move(title),
-      .x = {.label = "layer", .whole = true},
-      .y = {.label = "norm of the gradient per " + token_name(runs) + ", log scale", .scale = Scale::logarithmic}};
+  const bool by_bytes = !runs.empty() && runs[0].by_bytes;  // which gradients are not
+  Chart chart{.title = std::move(title),
+              .x = {.label = "layer", .whole = true},
+              .y = {.label = "norm of the gradient per " + (by_bytes ? "token" : token_name(runs)) + ", log scale",
+                    .scale = Scale::logarithmic}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto steps = profiled_steps(runs[i]);
     if (runs.size() > 1 && !steps.empty())

@@ -272,7 +272,9 @@ inline std::vector<std::size_t> ranked(const std::vector<RunSummary>& sums) {
 
 /// Whether losses are of tokens that differ, although some record does not say how long these are.
 inline bool of_other_tokens(std::span<const Run> runs) {
-  const auto differs = [&](const Run& run) { return run.number("vocab") != runs[0].number("vocab"); };
+  const auto differs = [&](const Run& run) {
+    return run.option("vocab") != runs[0].option("vocab") && bytes_per_token(run) != bytes_per_token(runs[0]);
+  };
   return std::ranges::any_of(runs, differs) && token_name(runs) == "token";
 }
 
