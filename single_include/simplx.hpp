@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 62e358bc8cbc329a
+// sha256 of the headers: ebafb6a935d9f53d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17517,7 +17517,7 @@ class LogitsModel {
 };
 
 /// The tokens of a sequence of a batch.
-inline std::span<const std::int32_t> tokens_of(const TokenBatch& batch, Index sequence) {
+inline std::span<const std::int32_t> sequence_of(const TokenBatch& batch, Index sequence) {
   const auto at = static_cast<std::size_t>(sequence);
   const Index begin = batch.offsets[at], end = batch.offsets[at + 1];
   return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
@@ -17552,7 +17552,7 @@ Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index ca
   check_offsets(batch);
   Index fed = 0;
   for (Index s = 0; s < batch.sequences(); ++s) {
-    const auto tokens = tokens_of(batch, s);
+    const auto tokens = sequence_of(batch, s);
     if (tokens.empty()) continue;
     check_feed<Net>(tokens, sizes[static_cast<std::size_t>(s)], capacity, s);
     ++fed;
@@ -17973,7 +17973,7 @@ class Seen {
 
   std::span<const std::int32_t> all() const { return tokens_; }
   /// What is evaluated for the next token: this one, or, where the context is full, the last half of all, anew.
-  std::span<const std::int32_t> go_on(std::int32_t token) {
+  std::span<const std::int32_t> after(std::int32_t token) {
     tokens_.push_back(token);
     if (tokens_.size() <= context_) return all().last(1);
     const std::size_t rest = std::max<std::size_t>(context_ / 2, 1);
@@ -17986,9 +17986,9 @@ class Seen {
   std::vector<std::int32_t> tokens_;
 };
 
-/// Whether emit(arguments...), which returns nothing or whether to go on, says so.
+/// Calls emit(arguments...), which returns nothing or whether the text goes on; says whether it does.
 template <class Emit, class... Arguments>
-bool goes_on(Emit& emit, Arguments... arguments) {
+bool emitted(Emit& emit, Arguments... arguments) {
   using Result = decltype(emit(arguments...));
   if constexpr (std::is_void_v<Result>) {
     return emit(arguments...), true;
@@ -18013,8 +18013,8 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
   auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if (!detail::goes_on(emit, token) || i + 1 == count) return;
-    const auto next = seen.go_on(token);
+    if (!detail::emitted(emit, token) || i + 1 == count) return;
+    const auto next = seen.after(token);
     if (source.size() == source.capacity()) source.reset();
     logits = source.feed(next);
   }
@@ -18058,7 +18058,7 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   };
   begin();
   for (std::size_t s = 0; s < row.size(); ++s) {
-    seen.emplace_back(detail::tokens_of(prompts, static_cast<Index>(s)), source);
+    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), source);
     const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
     row[s] = s == 0 ? 0 : row[s - 1] + is_new;
     give(is_new ? seen[s].all() : std::span<const std::int32_t>());
@@ -18075,10 +18075,10 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
     const auto text = static_cast<Index>(s);
     const std::int32_t token =
         draws[s](logits.subspan(static_cast<std::size_t>(row[s] * vocab), static_cast<std::size_t>(vocab)));
-    if (!detail::goes_on(emit, text, token)) row[s] = ended;
+    if (!detail::emitted(emit, text, token)) row[s] = ended;
     if (row[s] == ended || is_last) return {};
     if (source.size(text) == source.capacity()) source.reset(text);
-    return seen[s].go_on(token);
+    return seen[s].after(token);
   };
   for (long i = 0; i < count; ++i) {
     begin();
@@ -18906,8 +18906,15 @@ struct streamed<"cumulative_sum"> : by_row {
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
-/// `Stream` has evaluate(tokens, chunk), which evaluates the chunk that lies in numbers(), past() and segments(), and
-/// gives the logits of the last token of each sequence in it: (sequences, vocab).
+/// The sequences that the tokens of a chunk go on, equally many of each.
+struct ChunkSequences {
+  std::span<const Index> numbers;  ///< of the stream's sequences
+  std::span<const Index> past;     ///< how many tokens each had before
+  Segments segments;               ///< where its new ones begin
+};
+
+/// `Stream` has evaluate(tokens, sequences, chunk), which gives the logits of the last token of each sequence of the
+/// chunk: (those, vocab).
 template <class Stream, class Net>
 class StreamSequences {
  public:
@@ -18915,8 +18922,8 @@ class StreamSequences {
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
-  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
-  ///         has changed; also if the stream has several sequences
+  /// Errors  throws Error if the stream has several sequences, if there is no token, one is out of range, or they do
+  ///         not fit the context; then nothing has changed
   /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
   ///         threads share these; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
@@ -18925,7 +18932,7 @@ class StreamSequences {
                   "feed a TokenBatch of as many sequences; one without new tokens is empty");
     }
     check_feed<Net>(tokens, size(), capacity_);
-    return go_on(0, tokens);
+    return in_chunks(0, tokens);
   }
   /// Logits of the last token of each sequence that has new ones, (those sequences, vocab), valid until the next call.
   /// Sequence s of the batch goes on sequence s of the stream; one that waits is empty. Labels are not read.
@@ -18941,11 +18948,12 @@ class StreamSequences {
     each_fed(batch, [&](Index, Index sequence, std::span<const std::int32_t> tokens) {
       if (tokens.size() == 1) numbers_.push_back(sequence), single_.push_back(tokens[0]);
     });
+    const bool all_single = std::ssize(single_) == fed;
+    if (!all_single) results_.resize(static_cast<std::size_t>(fed * vocab));
     std::span<const S> together;
-    if (!single_.empty()) together = evaluate(single_, Chunk::last);
-    if (std::ssize(single_) == fed) return together;
+    if (!single_.empty()) together = advance(single_, Chunk::last);
+    if (all_single) return together;
 
-    results_.resize(static_cast<std::size_t>(fed * vocab));
     const auto keep = [&](Index place, const S* logits) {
       std::copy_n(logits, vocab, results_.data() + place * vocab);
     };
@@ -18954,7 +18962,7 @@ class StreamSequences {
       if (tokens.size() == 1) keep(place, together.data() + row++ * vocab);
     });
     each_fed(batch, [&](Index place, Index sequence, std::span<const std::int32_t> tokens) {
-      if (tokens.size() > 1) keep(place, go_on(sequence, tokens).data());
+      if (tokens.size() > 1) keep(place, in_chunks(sequence, tokens).data());
     });
     return results_;
   }
@@ -18983,11 +18991,6 @@ class StreamSequences {
   }
   StreamRoom stream_room() const { return {.rows = chunk_, .sequences = sequences(), .context = capacity_}; }
 
-  // Of the chunk, while it is evaluated.
-  const std::vector<Index>& numbers() const { return numbers_; }
-  const std::vector<Index>& past() const { return past_; }
-  Segments segments() const { return {offsets_.data(), std::ssize(numbers_)}; }
-
   std::size_t checked(Index sequence) const {
     if (sequence >= 0 && sequence < sequences()) return static_cast<std::size_t>(sequence);
     throw Error("sequence " + std::to_string(sequence) + " of a stream that has " + std::to_string(sequences()),
@@ -19005,31 +19008,32 @@ class StreamSequences {
   static void each_fed(const TokenBatch& batch, Visit visit) {
     Index place = 0;
     for (Index s = 0; s < batch.sequences(); ++s) {
-      const auto tokens = tokens_of(batch, s);
+      const auto tokens = sequence_of(batch, s);
       if (!tokens.empty()) visit(place++, s, tokens);
     }
   }
 
-  std::span<const S> go_on(Index sequence, std::span<const std::int32_t> tokens) {
+  std::span<const S> in_chunks(Index sequence, std::span<const std::int32_t> tokens) {
     numbers_.assign(1, sequence);
     std::span<const S> logits;
     const auto count = static_cast<Index>(tokens.size());
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
-      logits = evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
+      logits = advance(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
                         begin + rows == count ? Chunk::last : Chunk::between);
     }
     return logits;
   }
-  /// Of the sequences in numbers_, equally many of each.
-  std::span<const S> evaluate(std::span<const std::int32_t> tokens, Chunk chunk) {
+  /// Evaluates a chunk of tokens of the sequences in numbers_, equally many of each.
+  std::span<const S> advance(std::span<const std::int32_t> tokens, Chunk chunk) {
     const Index rows = std::ssize(tokens) / std::ssize(numbers_);
     past_.clear(), offsets_.assign(1, 0);
     for (const Index number : numbers_) {
       past_.push_back(sizes_[static_cast<std::size_t>(number)]);
       offsets_.push_back(offsets_.back() + rows);
     }
-    const std::span<const S> logits = static_cast<Stream&>(*this).evaluate(tokens, chunk);
+    const ChunkSequences of_chunk{numbers_, past_, {offsets_.data(), std::ssize(numbers_)}};
+    const std::span<const S> logits = static_cast<Stream&>(*this).evaluate(tokens, of_chunk, chunk);
     for (const Index number : numbers_) sizes_[static_cast<std::size_t>(number)] += rows;
     return logits;
   }
@@ -19454,8 +19458,8 @@ struct streamed_attention : by_row {
     const Index sequences = context.segments.count;
     if (sequences == 1) return attend(0, memory.scratch, frame.team());
     const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
-    const Index columns = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
-    cpu::divide(frame.team(), sequences, sequences * longest * columns, [&](Index begin, Index end) {
+    const Index work_per_token = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
+    cpu::divide(frame.team(), sequences, sequences * longest * work_per_token, [&](Index begin, Index end) {
       for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);
     });
   }
@@ -19701,10 +19705,9 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   using Sequences = detail::StreamSequences<Stream, Inference<model, Backend>>;
   friend Sequences;
   using Sequences::room, Sequences::stream_room, Sequences::set_size;
-  using Sequences::numbers, Sequences::past, Sequences::segments;
 
  public:
-  using Sequences::capacity, Sequences::sequences, Sequences::size;
+  using Sequences::capacity, Sequences::sequences, Sequences::size;  // found without this->, too
   static_assert(detail::runs_on_host<Backend>());
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
@@ -19768,19 +19771,20 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
     return memory().subspan(static_cast<std::size_t>(sequence * apart()), static_cast<std::size_t>(apart()));
   }
 
-  std::span<const S> evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
-    const Index rows = std::ssize(tokens), count = segments().count, longest = rows / count;
-    Context<S> context = workspace_.context({.tokens = rows, .sequences = count}, segments(), longest);
+  std::span<const S> evaluate(std::span<const std::int32_t> tokens, const detail::ChunkSequences& of_chunk,
+                              detail::Chunk chunk) {
+    const Index rows = std::ssize(tokens), count = of_chunk.segments.count;
+    Context<S> context = workspace_.context({.tokens = rows, .sequences = count}, of_chunk.segments, rows / count);
     context.team = &team_;
     context = net_.give_weights(context);
-    context.past = past().data();
+    context.past = of_chunk.past.data();
     context.inputs[0] = tokens.data();
     S* const stores = remembered_.data();
     const StreamMemory<S> memory{.stores = stores,
                                  .once = stores + Run::table.all().per_token * capacity_in_blocks(),
                                  .capacity = capacity_in_blocks(),
                                  .scratch = scratch_.data(),
-                                 .sequences = numbers().data(),
+                                 .sequences = of_chunk.numbers.data(),
                                  .apart = apart()};
     Run::forward(context, memory, chunk);
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};

@@ -124,7 +124,7 @@ double error_apart(Index chunk) {
     for (std::size_t s = 0; s < 3; ++s) {
       CHECK(stream.size(static_cast<Index>(s)) == static_cast<Index>(texts.read[s]));
       if (counts[s] == 0) continue;
-      const auto expected = alone[s].feed(detail::tokens_of(batch, static_cast<Index>(s)));
+      const auto expected = alone[s].feed(detail::sequence_of(batch, static_cast<Index>(s)));
       REQUIRE(logits.size() >= expected.size());
       for (std::size_t i = 0; i < expected.size(); ++i) {
         const double difference = std::abs(static_cast<double>(logits[i]) - static_cast<double>(expected[i]));
@@ -327,7 +327,7 @@ TEST_CASE("one recording serves whichever sequences have a token, and all their 
     std::vector<double> expected;
     for (std::size_t s = 0; s < 4; ++s) {
       if (counts[s] == 0) continue;
-      const auto own = alone[s].feed(detail::tokens_of(batch, static_cast<Index>(s)));
+      const auto own = alone[s].feed(detail::sequence_of(batch, static_cast<Index>(s)));
       expected.insert(expected.end(), own.begin(), own.end());
     }
     CHECK(difference(logits, expected) < 1e-12);

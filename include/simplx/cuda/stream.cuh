@@ -31,7 +31,6 @@ class Stream<model, Cuda<precision>>
   using Sequences = detail::StreamSequences<Stream, Inference<model, Cuda<precision>>>;
   friend Sequences;
   using Sequences::room, Sequences::stream_room, Sequences::set_size;
-  using Sequences::numbers, Sequences::past, Sequences::segments;
 
  public:
   using Backend = Cuda<precision>;
@@ -39,7 +38,7 @@ class Stream<model, Cuda<precision>>
   using S = typename Backend::Scalar;
   using G = typename Net::G;
   using Run = StreamedGraph<G, Backend>;
-  using Sequences::capacity, Sequences::sequences, Sequences::size;
+  using Sequences::capacity, Sequences::sequences, Sequences::size;  // found without this->, too
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. A chunk, of 256 tokens unless given, or of one of each sequence, has room for the logits of all
@@ -56,11 +55,12 @@ class Stream<model, Cuda<precision>>
         remembered_(sequences() * apart()),
         scratch_(Run::scratch(stream_room())),
         tokens_(room().tokens),
-        places_(2 * sequences()),
+        past_(sequences()),
+        numbers_(sequences()),
         offsets_(sequences() + 1),
         last_(sequences() * Net::vocab()) {
     std::ranges::fill(offsets_.host(), 0);
-    std::ranges::fill(places_.host(), 0);
+    std::ranges::fill(numbers_.host(), -1);
     reset();
   }
 
@@ -106,8 +106,8 @@ class Stream<model, Cuda<precision>>
   Index cache_bytes() const { return static_cast<Index>(remembered_.bytes()); }
   /// Of all its buffers on the device, the weights aside.
   Index bytes() const {
-    const std::size_t own = remembered_.bytes() + scratch_.bytes() + tokens_.bytes() + places_.bytes() +
-                            offsets_.bytes() + gpu_.bytes();
+    const std::size_t own = remembered_.bytes() + scratch_.bytes() + tokens_.bytes() + past_.bytes() +
+                            numbers_.bytes() + offsets_.bytes() + gpu_.bytes();
     return static_cast<Index>(own) + arena_.size() * static_cast<Index>(sizeof(S));
   }
   /// As of a trainer.
@@ -132,18 +132,18 @@ class Stream<model, Cuda<precision>>
   Index apart() const { return round_up(stored() + all.once, alignment); }
   S* memory_of(Index sequence) { return remembered_.data() + sequence * apart(); }
 
-  std::span<const S> evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
-    const Index count = segments().count, rows = std::ssize(tokens) / count;
+  std::span<const S> evaluate(std::span<const std::int32_t> tokens, const detail::ChunkSequences& of_chunk,
+                              detail::Chunk chunk) {
+    const Index count = of_chunk.segments.count, rows = std::ssize(tokens) / count;
     rows_ = std::ssize(tokens);
     std::ranges::copy(tokens, tokens_.host().begin());
-    std::ranges::copy(past(), places_.host().begin());
-    std::ranges::copy(numbers(), places_.host().begin() + sequences());
+    std::ranges::copy(of_chunk.past, past_.host().begin());
     Context<S> context = arena_.context({.tokens = rows_, .sequences = count, .longest_sequence = rows},
                                         {offsets_.data(), count}, rows);
     context.gpu = &gpu_;
     net_.give_weights(context);
     context.inputs[0] = tokens_.data();
-    context.past = places_.data();
+    context.past = past_.data();
     results_ = context.outputs[0];
     const std::span<S> last = last_.span().first(static_cast<std::size_t>(count * Net::vocab()));
     const cudaStream_t stream = gpu_.stream();
@@ -152,15 +152,19 @@ class Stream<model, Cuda<precision>>
         for (Index s = 0; s <= sequences(); ++s) offsets_.host()[static_cast<std::size_t>(s)] = s * rows;
         offsets_.send(stream);
       }
+      if (!std::ranges::equal(of_chunk.numbers, numbers_.host().first(of_chunk.numbers.size()))) {
+        std::ranges::copy(of_chunk.numbers, numbers_.host().begin());
+        numbers_.send(stream, count);
+      }
       repeated_->run(gpu_.stream(), {count, rows, chunk, context.parameters, context.constants}, [&] {
         tokens_.send(stream, rows_);
-        places_.send(stream);
+        past_.send(stream, count);
         Run::forward(context,
                      StreamMemory<S>{.stores = memory_of(0),
                                      .once = memory_of(0) + stored(),
                                      .capacity = capacity_in_tiles(),
                                      .scratch = scratch_.data(),
-                                     .sequences = places_.data() + sequences(),
+                                     .sequences = numbers_.data(),
                                      .apart = apart()},
                      chunk);
         if (chunk == detail::Chunk::between) return;
@@ -170,7 +174,7 @@ class Stream<model, Cuda<precision>>
       });
     } catch (...) {
       gpu_.synchronize();  // what is pinned may still be read
-      offsets_.host()[1] = 0;  // they may not have been sent
+      offsets_.host()[1] = 0, numbers_.host()[0] = -1;  // they may not have been sent
       throw;
     }
     gpu_.synchronize();
@@ -183,7 +187,7 @@ class Stream<model, Cuda<precision>>
   detail::Arena<S, DeviceBuffer<S>> arena_;
   DeviceBuffer<S> remembered_, scratch_;
   gpu::Upload<std::int32_t> tokens_;
-  gpu::Upload<Index> places_;   ///< of the sequences evaluated together how many tokens came before, then their numbers
+  gpu::Upload<Index> past_, numbers_;  ///< of the sequences in the chunk
   gpu::Upload<Index> offsets_;  ///< where the rows of each begin
   const S* results_ = nullptr;  ///< logits of the last chunk, on the device
   gpu::PinnedBuffer<S> last_;

@@ -65,7 +65,7 @@ class Seen {
 
   std::span<const std::int32_t> all() const { return tokens_; }
   /// What is evaluated for the next token: this one, or, where the context is full, the last half of all, anew.
-  std::span<const std::int32_t> go_on(std::int32_t token) {
+  std::span<const std::int32_t> after(std::int32_t token) {
     tokens_.push_back(token);
     if (tokens_.size() <= context_) return all().last(1);
     const std::size_t rest = std::max<std::size_t>(context_ / 2, 1);
@@ -78,9 +78,9 @@ class Seen {
   std::vector<std::int32_t> tokens_;
 };
 
-/// Whether emit(arguments...), which returns nothing or whether to go on, says so.
+/// Calls emit(arguments...), which returns nothing or whether the text goes on; says whether it does.
 template <class Emit, class... Arguments>
-bool goes_on(Emit& emit, Arguments... arguments) {
+bool emitted(Emit& emit, Arguments... arguments) {
   using Result = decltype(emit(arguments...));
   if constexpr (std::is_void_v<Result>) {
     return emit(arguments...), true;
@@ -105,8 +105,8 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
   auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if (!detail::goes_on(emit, token) || i + 1 == count) return;
-    const auto next = seen.go_on(token);
+    if (!detail::emitted(emit, token) || i + 1 == count) return;
+    const auto next = seen.after(token);
     if (source.size() == source.capacity()) source.reset();
     logits = source.feed(next);
   }
@@ -150,7 +150,7 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   };
   begin();
   for (std::size_t s = 0; s < row.size(); ++s) {
-    seen.emplace_back(detail::tokens_of(prompts, static_cast<Index>(s)), source);
+    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), source);
     const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
     row[s] = s == 0 ? 0 : row[s - 1] + is_new;
     give(is_new ? seen[s].all() : std::span<const std::int32_t>());
@@ -167,10 +167,10 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
     const auto text = static_cast<Index>(s);
     const std::int32_t token =
         draws[s](logits.subspan(static_cast<std::size_t>(row[s] * vocab), static_cast<std::size_t>(vocab)));
-    if (!detail::goes_on(emit, text, token)) row[s] = ended;
+    if (!detail::emitted(emit, text, token)) row[s] = ended;
     if (row[s] == ended || is_last) return {};
     if (source.size(text) == source.capacity()) source.reset(text);
-    return seen[s].go_on(token);
+    return seen[s].after(token);
   };
   for (long i = 0; i < count; ++i) {
     begin();

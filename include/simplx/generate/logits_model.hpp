@@ -145,7 +145,7 @@ class LogitsModel {
 };
 
 /// The tokens of a sequence of a batch.
-inline std::span<const std::int32_t> tokens_of(const TokenBatch& batch, Index sequence) {
+inline std::span<const std::int32_t> sequence_of(const TokenBatch& batch, Index sequence) {
   const auto at = static_cast<std::size_t>(sequence);
   const Index begin = batch.offsets[at], end = batch.offsets[at + 1];
   return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
@@ -180,7 +180,7 @@ Index check_feed(const TokenBatch& batch, std::span<const Index> sizes, Index ca
   check_offsets(batch);
   Index fed = 0;
   for (Index s = 0; s < batch.sequences(); ++s) {
-    const auto tokens = tokens_of(batch, s);
+    const auto tokens = sequence_of(batch, s);
     if (tokens.empty()) continue;
     check_feed<Net>(tokens, sizes[static_cast<std::size_t>(s)], capacity, s);
     ++fed;

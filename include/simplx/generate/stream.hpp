@@ -37,10 +37,9 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   using Sequences = detail::StreamSequences<Stream, Inference<model, Backend>>;
   friend Sequences;
   using Sequences::room, Sequences::stream_room, Sequences::set_size;
-  using Sequences::numbers, Sequences::past, Sequences::segments;
 
  public:
-  using Sequences::capacity, Sequences::sequences, Sequences::size;
+  using Sequences::capacity, Sequences::sequences, Sequences::size;  // found without this->, too
   static_assert(detail::runs_on_host<Backend>());
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
@@ -104,19 +103,20 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
     return memory().subspan(static_cast<std::size_t>(sequence * apart()), static_cast<std::size_t>(apart()));
   }
 
-  std::span<const S> evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
-    const Index rows = std::ssize(tokens), count = segments().count, longest = rows / count;
-    Context<S> context = workspace_.context({.tokens = rows, .sequences = count}, segments(), longest);
+  std::span<const S> evaluate(std::span<const std::int32_t> tokens, const detail::ChunkSequences& of_chunk,
+                              detail::Chunk chunk) {
+    const Index rows = std::ssize(tokens), count = of_chunk.segments.count;
+    Context<S> context = workspace_.context({.tokens = rows, .sequences = count}, of_chunk.segments, rows / count);
     context.team = &team_;
     context = net_.give_weights(context);
-    context.past = past().data();
+    context.past = of_chunk.past.data();
     context.inputs[0] = tokens.data();
     S* const stores = remembered_.data();
     const StreamMemory<S> memory{.stores = stores,
                                  .once = stores + Run::table.all().per_token * capacity_in_blocks(),
                                  .capacity = capacity_in_blocks(),
                                  .scratch = scratch_.data(),
-                                 .sequences = numbers().data(),
+                                 .sequences = of_chunk.numbers.data(),
                                  .apart = apart()};
     Run::forward(context, memory, chunk);
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};

@@ -16,8 +16,15 @@
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
-/// `Stream` has evaluate(tokens, chunk), which evaluates the chunk that lies in numbers(), past() and segments(), and
-/// gives the logits of the last token of each sequence in it: (sequences, vocab).
+/// The sequences that the tokens of a chunk go on, equally many of each.
+struct ChunkSequences {
+  std::span<const Index> numbers;  ///< of the stream's sequences
+  std::span<const Index> past;     ///< how many tokens each had before
+  Segments segments;               ///< where its new ones begin
+};
+
+/// `Stream` has evaluate(tokens, sequences, chunk), which gives the logits of the last token of each sequence of the
+/// chunk: (those, vocab).
 template <class Stream, class Net>
 class StreamSequences {
  public:
@@ -25,8 +32,8 @@ class StreamSequences {
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
-  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
-  ///         has changed; also if the stream has several sequences
+  /// Errors  throws Error if the stream has several sequences, if there is no token, one is out of range, or they do
+  ///         not fit the context; then nothing has changed
   /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them;
   ///         threads share these; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
@@ -35,7 +42,7 @@ class StreamSequences {
                   "feed a TokenBatch of as many sequences; one without new tokens is empty");
     }
     check_feed<Net>(tokens, size(), capacity_);
-    return go_on(0, tokens);
+    return in_chunks(0, tokens);
   }
   /// Logits of the last token of each sequence that has new ones, (those sequences, vocab), valid until the next call.
   /// Sequence s of the batch goes on sequence s of the stream; one that waits is empty. Labels are not read.
@@ -51,11 +58,12 @@ class StreamSequences {
     each_fed(batch, [&](Index, Index sequence, std::span<const std::int32_t> tokens) {
       if (tokens.size() == 1) numbers_.push_back(sequence), single_.push_back(tokens[0]);
     });
+    const bool all_single = std::ssize(single_) == fed;
+    if (!all_single) results_.resize(static_cast<std::size_t>(fed * vocab));
     std::span<const S> together;
-    if (!single_.empty()) together = evaluate(single_, Chunk::last);
-    if (std::ssize(single_) == fed) return together;
+    if (!single_.empty()) together = advance(single_, Chunk::last);
+    if (all_single) return together;
 
-    results_.resize(static_cast<std::size_t>(fed * vocab));
     const auto keep = [&](Index place, const S* logits) {
       std::copy_n(logits, vocab, results_.data() + place * vocab);
     };
@@ -64,7 +72,7 @@ class StreamSequences {
       if (tokens.size() == 1) keep(place, together.data() + row++ * vocab);
     });
     each_fed(batch, [&](Index place, Index sequence, std::span<const std::int32_t> tokens) {
-      if (tokens.size() > 1) keep(place, go_on(sequence, tokens).data());
+      if (tokens.size() > 1) keep(place, in_chunks(sequence, tokens).data());
     });
     return results_;
   }
@@ -93,11 +101,6 @@ class StreamSequences {
   }
   StreamRoom stream_room() const { return {.rows = chunk_, .sequences = sequences(), .context = capacity_}; }
 
-  // Of the chunk, while it is evaluated.
-  const std::vector<Index>& numbers() const { return numbers_; }
-  const std::vector<Index>& past() const { return past_; }
-  Segments segments() const { return {offsets_.data(), std::ssize(numbers_)}; }
-
   std::size_t checked(Index sequence) const {
     if (sequence >= 0 && sequence < sequences()) return static_cast<std::size_t>(sequence);
     throw Error("sequence " + std::to_string(sequence) + " of a stream that has " + std::to_string(sequences()),
@@ -115,31 +118,32 @@ class StreamSequences {
   static void each_fed(const TokenBatch& batch, Visit visit) {
     Index place = 0;
     for (Index s = 0; s < batch.sequences(); ++s) {
-      const auto tokens = tokens_of(batch, s);
+      const auto tokens = sequence_of(batch, s);
       if (!tokens.empty()) visit(place++, s, tokens);
     }
   }
 
-  std::span<const S> go_on(Index sequence, std::span<const std::int32_t> tokens) {
+  std::span<const S> in_chunks(Index sequence, std::span<const std::int32_t> tokens) {
     numbers_.assign(1, sequence);
     std::span<const S> logits;
     const auto count = static_cast<Index>(tokens.size());
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
-      logits = evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
+      logits = advance(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
                         begin + rows == count ? Chunk::last : Chunk::between);
     }
     return logits;
   }
-  /// Of the sequences in numbers_, equally many of each.
-  std::span<const S> evaluate(std::span<const std::int32_t> tokens, Chunk chunk) {
+  /// Evaluates a chunk of tokens of the sequences in numbers_, equally many of each.
+  std::span<const S> advance(std::span<const std::int32_t> tokens, Chunk chunk) {
     const Index rows = std::ssize(tokens) / std::ssize(numbers_);
     past_.clear(), offsets_.assign(1, 0);
     for (const Index number : numbers_) {
       past_.push_back(sizes_[static_cast<std::size_t>(number)]);
       offsets_.push_back(offsets_.back() + rows);
     }
-    const std::span<const S> logits = static_cast<Stream&>(*this).evaluate(tokens, chunk);
+    const ChunkSequences of_chunk{numbers_, past_, {offsets_.data(), std::ssize(numbers_)}};
+    const std::span<const S> logits = static_cast<Stream&>(*this).evaluate(tokens, of_chunk, chunk);
     for (const Index number : numbers_) sizes_[static_cast<std::size_t>(number)] += rows;
     return logits;
   }

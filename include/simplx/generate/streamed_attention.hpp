@@ -100,8 +100,8 @@ struct streamed_attention : by_row {
     const Index sequences = context.segments.count;
     if (sequences == 1) return attend(0, memory.scratch, frame.team());
     const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
-    const Index columns = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
-    cpu::divide(frame.team(), sequences, sequences * longest * columns, [&](Index begin, Index end) {
+    const Index work_per_token = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
+    cpu::divide(frame.team(), sequences, sequences * longest * work_per_token, [&](Index begin, Index end) {
       for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);
     });
   }
