@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ebafb6a935d9f53d
+// sha256 of the headers: dd91a1abf57e8204
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18088,6 +18088,14 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
     Index fed = 0;
     for (Index& of_text : row) of_text = of_text == ended ? ended : fed++;
   }
+}
+
+template <class Source, class Emit>
+  requires(!requires(Source& source) { source.sequences(); })
+void generate(Source&, const TokenBatch&, long, std::span<Sampler>, Emit) {
+  static_assert(requires(Source& source) { source.sequences(); },
+                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, so "
+                "give it one prompt after the other");
 }
 
 }  // namespace simplx

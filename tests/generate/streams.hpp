@@ -33,7 +33,7 @@ void stir(const TensorList& tensors, Parameters parameters) {
 }
 
 /// The largest difference of logits, relative to the largest of them.
-struct Difference {
+struct LogitsDifference {
   double worst = 0, largest = 0;
 
   template <class Logits>
@@ -74,7 +74,7 @@ double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
 
   Stream<model, Cpu<S>> stream(net, {.context = context, .chunk = chunk});
   Stream<model, Cpu<S>> several(net, {.context = context, .chunk = chunk, .sequences = sequences});
-  Difference difference;
+  LogitsDifference difference;
   std::size_t next = 0;
   for (Index begin = 0; begin < context;) {
     const Index count = std::min(feeds[next++ % feeds.size()], context - begin);

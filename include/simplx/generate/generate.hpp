@@ -182,4 +182,12 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   }
 }
 
+template <class Source, class Emit>
+  requires(!requires(Source& source) { source.sequences(); })
+void generate(Source&, const TokenBatch&, long, std::span<Sampler>, Emit) {
+  static_assert(requires(Source& source) { source.sequences(); },
+                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, so "
+                "give it one prompt after the other");
+}
+
 }  // namespace simplx
