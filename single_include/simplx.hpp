@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: dd91a1abf57e8204
+// sha256 of the headers: fd065a9dce7a13aa
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18094,8 +18094,8 @@ template <class Source, class Emit>
   requires(!requires(Source& source) { source.sequences(); })
 void generate(Source&, const TokenBatch&, long, std::span<Sampler>, Emit) {
   static_assert(requires(Source& source) { source.sequences(); },
-                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, so "
-                "give it one prompt after the other");
+                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, "
+                "so give it one prompt after the other");
 }
 
 }  // namespace simplx

@@ -186,8 +186,8 @@ template <class Source, class Emit>
   requires(!requires(Source& source) { source.sequences(); })
 void generate(Source&, const TokenBatch&, long, std::span<Sampler>, Emit) {
   static_assert(requires(Source& source) { source.sequences(); },
-                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, so "
-                "give it one prompt after the other");
+                "simplx: several prompts are continued by a Stream made with {.sequences = n}; a Replay has one text, "
+                "so give it one prompt after the other");
 }
 
 }  // namespace simplx
