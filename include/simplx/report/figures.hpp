@@ -92,6 +92,14 @@ inline std::string token_name(std::span<const Run> runs) {
   return "byte";
 }
 
+/// Whether losses are of tokens that differ, although some record does not say how long these are.
+inline bool of_other_tokens(std::span<const Run> runs) {
+  const auto differs = [&](const Run& run) {
+    return run.option("vocab") != runs[0].option("vocab") && bytes_per_token(run) != bytes_per_token(runs[0]);
+  };
+  return std::ranges::any_of(runs, differs) && token_name(runs) == "token";
+}
+
 /// Seconds, minutes, hours or days: what suits the longest run.
 struct TimeUnit {
   double seconds;

@@ -270,14 +270,6 @@ inline std::vector<std::size_t> ranked(const std::vector<RunSummary>& sums) {
   return order;
 }
 
-/// Whether losses are of tokens that differ, although some record does not say how long these are.
-inline bool of_other_tokens(std::span<const Run> runs) {
-  const auto differs = [&](const Run& run) {
-    return run.option("vocab") != runs[0].option("vocab") && bytes_per_token(run) != bytes_per_token(runs[0]);
-  };
-  return std::ranges::any_of(runs, differs) && token_name(runs) == "token";
-}
-
 /// Which run is the best, and how far ahead of the next.
 inline std::string lead_of(std::span<const Run> runs, const std::vector<RunSummary>& sums,
                            const std::vector<std::size_t>& order) {
