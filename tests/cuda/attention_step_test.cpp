@@ -169,7 +169,7 @@ TEST_CASE("a token of each of several sequences, whichever have one, wherever th
                      {{{1}, 127}, {{2}, 128}, {{1, 0}, 1}, {{2, 1, 0}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{1}, 1}}, 260);
 }
 
-TEST_CASE("spans of a token of each of so many sequences that blocks have several tiles") {
+TEST_CASE("many sequences: their spans are of several tiles") {
   constexpr AttentionSize size{32, 2, 2, AttentionMatrix::shaped};
   static_assert(step_spans(32, 5, 1, 500).count == 2 && step_spans(32, 1, 1, 500).count == 4);
   const std::vector<Index> all{0, 1, 2, 3, 4};

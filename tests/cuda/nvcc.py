@@ -4,11 +4,11 @@
 without a warning, or products of warpgroups that wait for each other; no kernel spills, takes more registers than
 registers.txt allows it, or stores neighbours one by one. A program with them says in a sentence that there is no GPU.
 No process of nvcc takes more memory than usual: its front end once needed 11.7 GB for what now takes 1.0.
-What only a GPU can run is compiled, too; bench/gpu and the other tests that run there are only read.
+What only a GPU can run is compiled, too; bench/gpu and the tests that run there are only read, the tests some at once.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
-kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run
-runs, and train_lm's blocks.
+kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, and train_lm's blocks, and
+all that bench/gpu/run runs is compiled, each program by itself.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "bench", "gpu"), os.path.join(ROOT, "bench")]
+sys.path[:0] = [os.path.join(ROOT, "bench", "gpu"), os.path.join(ROOT, "bench"), os.path.join(ROOT, "tests")]
+from batches import batches  # noqa: E402
 from toolkit import OF_GROUPS, find_nvcc, flags_of  # noqa: E402
 
 INCLUDE = os.path.join(ROOT, "include")
@@ -40,6 +41,7 @@ FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", 
          "-I", INCLUDE]
 FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lambdas of tests, and what they compare
 READ = ["-fdevice-syntax-only", "-Xcompiler", "-fsyntax-only"]  # a third of the time
+AT_ONCE = 6  # tests, in two fifths of the time that each by itself takes
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 # A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
@@ -48,7 +50,7 @@ SERIALISED = re.compile(r"\(C75\d\d\).*")  # ptxas only informs of it
 APART = ["CudaCores<", "map_backward_sums_kernel<"]  # multiplies for longer; places of parts that begin anywhere
 ENTRY_OR_STORE = re.compile(r"\.entry (?P<kernel>\w+)|"
                             r"\bst\.global\.[fbu](?P<bits>\d+)\s+\[(?P<base>%rd\d+)\+?(?P<at>\d*)\]")
-MEMORY, OF_CHECK = 3.5, 10  # GB; taken are at most 2.4, and 8.6 by the eleven models of check.cu
+MEMORY, OF_BATCH, OF_CHECK = 3.5, 5, 10  # GB; taken are at most 2.4, 3.7, and 8.6 by the eleven models of check.cu
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
@@ -190,7 +192,7 @@ def write_budgets(release, told):
 def of_what(arguments):
     """The source among nvcc's arguments, and the constants it is compiled with."""
     words = [word for word in arguments if word.startswith("-D")]
-    return " ".join([*(os.path.basename(word) for word in arguments if word.endswith(".cu")), *words])
+    return " ".join([*(os.path.basename(word) for word in arguments if word.endswith((".cu", ".cpp"))), *words])
 
 
 class Compiler:
@@ -225,26 +227,33 @@ class Compiler:
         return self.start("-arch=sm_90", to, *also, unit)
 
 
-def for_a_gpu(nvcc, every_check):
+def for_a_gpu(nvcc, every_check, folder):
     """Arguments for what is compiled here and run elsewhere: the programs of bench/gpu/run."""
     loader = importlib.machinery.SourceFileLoader("gpu_run", os.path.join(ROOT, "bench", "gpu", "run"))
     parts = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(parts)
-    tests = [parts.Test(name).on_gpu for name in ("tensor_cores", "warpgroups")]
-    programs, blocks = [*parts.programs_of("products"), *tests], []
-    read = [parts.programs_of(part)[0] for part in ("check", "kernels", "generation", "tiny-sas_p")]
-    read += [test.on_gpu for test in parts.tests() if test.on_gpu not in tests]
-    flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
-    if every_check:
-        some = ["check", "tests", "kernels", "generation", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
-        programs += [program for part in some for program in parts.programs_of(part) if not program.for_cpu]
-        read, blocks = [], sorted(glob.glob(os.path.join(ROOT, "examples", "*", "blocks", "*.cu")))
 
     def arguments(program):
-        include = [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
-        return [*flags_of(OF_GROUPS if program.for_groups else "sm_90"), *include, *program.constants, program.source,
-                *flags * (program in read)]
-    return [*map(arguments, dict.fromkeys(programs + read)), *([*flags_of("sm_90"), "-DSIMPLX_VOCAB=256", block] for block in blocks)]
+        include = [word for name in [*program.headers, os.path.dirname(HERE)] for word in ("-I", name)]
+        return [*flags_of(OF_GROUPS if program.for_groups else "sm_90"), *include, *program.constants, program.source]
+
+    def programs(*names):
+        return [program for name in names for program in parts.programs_of(name) if not program.for_cpu]
+    if every_check:
+        compiled = programs("products", "check", "tests", "kernels", "generation", "sanitize-memcheck", "tiny-sas_p",
+                            "bert-sas_p_no_norm")
+        blocks = sorted(glob.glob(os.path.join(ROOT, "examples", "*", "blocks", "*.cu")))
+        return [*map(arguments, dict.fromkeys(compiled)),
+                *([*flags_of("sm_90"), "-DSIMPLX_VOCAB=256", block] for block in blocks)]
+    flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
+    apart = [parts.Test(name) for name in ("tensor_cores", "warpgroups")]  # instructions, and kernels of sm_90a
+    read = [*(programs(name)[0] for name in ("check", "kernels", "generation", "tiny-sas_p")), apart[1].on_gpu]
+    tests = [test for test in parts.tests() if test.name not in {one.name for one in apart}]
+    as_a_test = arguments(tests[0].on_gpu._replace(constants=(), source="cu"))
+    together = batches(folder, AT_ONCE, [os.path.join(HERE, f"{test.name}_test.cpp") for test in tests])
+    return [*map(arguments, [*programs("products"), apart[0].on_gpu]),
+            *([*arguments(program), *flags] for program in read),
+            *([*as_a_test[:-1], "-x", "cu", batch, *flags] for batch in together)]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
@@ -282,7 +291,7 @@ def main():
                      compiler.start("-Xptxas", "-v", "-no-compress", *flags_of(architecture), "-c", source)
                      for source, architecture in [*both, (GROUPS, OF_GROUPS)]}
         others = [] if args.write else [
-            *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
+            *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check, folder)),
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         said = {which: future.result()[0] for which, future in compiling.items()}
@@ -311,7 +320,7 @@ def main():
         if others:
             print(f"each header of cuda alone, and what only a GPU runs: {len(others)} compile")
         for gigabytes, what in sorted(compiler.memory)[-4:]:
-            allowed = OF_CHECK if "check.cu" in what else MEMORY
+            allowed = OF_CHECK if "check.cu" in what else OF_BATCH if ".cpp" in what else MEMORY
             good = good and gigabytes <= allowed
             print(f"{what}: {gigabytes:.1f} GB of memory, allowed are {allowed}")
     sys.exit(0 if good else 1)

@@ -84,6 +84,18 @@ struct Meeting {
   alignas(16) std::byte deposits[warp_size][lane_bytes];
 };
 
+/// A kernel with its arguments, which outlive this: one type for all of them.
+class Body {
+ public:
+  template <class Kernel>
+  Body(const Kernel& kernel) : kernel_(&kernel), call_([](const void* of) { (*static_cast<const Kernel*>(of))(); }) {}
+  void operator()() const { call_(kernel_); }
+
+ private:
+  const void* kernel_;
+  void (*call_)(const void*);
+};
+
 class Block {
  public:
   /// The block whose thread runs.
@@ -98,10 +110,9 @@ class Block {
   /// Runs the kernel once for each thread.
   ///
   /// Errors  throws Fault, and what the kernel throws
-  template <class Kernel>
-  void run(const Kernel& kernel, void* launch) {
+  void run(Body kernel, void* launch) {
     for (unsigned i = 0; i < size_.count(); ++i) {
-      threads_.emplace_back(size_.at(i), [this, &kernel, launch] { enter(kernel, launch); });
+      threads_.emplace_back(size_.at(i), [this, kernel, launch] { enter(kernel, launch); });
     }
     warps_.resize((threads_.size() + warp_size - 1) / warp_size);
     thread_of_.reserve(threads_.size());
@@ -330,8 +341,7 @@ class Block {
     return shared_.back().bytes.get();
   }
 
-  template <class Kernel>
-  void enter(const Kernel& kernel, void* launch) {
+  void enter(Body kernel, void* launch) {
     try {
       kernel();
       const std::vector<Copy>& copies = thread_of_[current_]->copies;
@@ -529,8 +539,7 @@ inline Schedule& schedule() {
 /// Runs a kernel over a grid.
 ///
 /// Errors  throws Fault, with its place in the kernel, and what the kernel throws
-template <class Kernel>
-void run(Extent grid, Extent block, const Kernel& kernel, std::size_t large_shared = 0) {
+inline void run(Extent grid, Extent block, Body kernel, std::size_t large_shared = 0) {
   const Ignored executor;
   if (grid.count() == 0 || block.count() == 0 || block.count() > most_threads) {
     throw Fault("a launch of " + std::to_string(grid.count()) + " blocks of " + std::to_string(block.count()) +
