@@ -4,11 +4,11 @@
 without a warning, or products of warpgroups that wait for each other; no kernel spills, takes more registers than
 registers.txt allows it, or stores neighbours one by one. A program with them says in a sentence that there is no GPU.
 No process of nvcc takes more memory than usual: its front end once needed 11.7 GB for what now takes 1.0.
-What only a GPU can run is compiled, too; bench/gpu and the tests that run there are only read, the tests some at once.
+What only a GPU can run is compiled, too: of bench/gpu and of the tests the code for a GPU, some tests at once.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
 kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, and train_lm's blocks, and
-all that bench/gpu/run runs is compiled, each program by itself.
+all that bench/gpu/run runs is compiled for the host, too, each program by itself.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
@@ -40,8 +40,8 @@ BUDGETED = ["sm_80", "sm_90"]
 FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
          "-I", INCLUDE]
 FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lambdas of tests, and what they compare
-READ = ["-fdevice-syntax-only", "-Xcompiler", "-fsyntax-only"]  # a third of the time
-AT_ONCE = 6  # tests, in two fifths of the time that each by itself takes
+READ = ["-ptx", "-Ofc=max"]  # code for a GPU alone, as quickly as it is made
+AT_ONCE = 6  # tests that are read: in two fifths of the time that each by itself takes
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 # A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
@@ -243,17 +243,16 @@ def for_a_gpu(nvcc, every_check, folder):
         compiled = programs("products", "check", "tests", "kernels", "generation", "sanitize-memcheck", "tiny-sas_p",
                             "bert-sas_p_no_norm")
         blocks = sorted(glob.glob(os.path.join(ROOT, "examples", "*", "blocks", "*.cu")))
-        return [*map(arguments, dict.fromkeys(compiled)),
-                *([*flags_of("sm_90"), "-DSIMPLX_VOCAB=256", block] for block in blocks)]
-    flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
+        return [*(["-c", *arguments(program)] for program in dict.fromkeys(compiled)),
+                *(["-c", *flags_of("sm_90"), "-DSIMPLX_VOCAB=256", block] for block in blocks)]
+    read_as = READ[:1 + ("--Ofast-compile" in run([nvcc, "--help"]).stdout)]  # an older nvcc has it not
     apart = [parts.Test(name) for name in ("tensor_cores", "warpgroups")]  # instructions, and kernels of sm_90a
-    read = [*(programs(name)[0] for name in ("check", "kernels", "generation", "tiny-sas_p")), apart[1].on_gpu]
     tests = [test for test in parts.tests() if test.name not in {one.name for one in apart}]
-    as_a_test = arguments(tests[0].on_gpu._replace(constants=(), source="cu"))
     together = batches(folder, AT_ONCE, [os.path.join(HERE, f"{test.name}_test.cpp") for test in tests])
-    return [*map(arguments, [*programs("products"), apart[0].on_gpu]),
-            *([*arguments(program), *flags] for program in read),
-            *([*as_a_test[:-1], "-x", "cu", batch, *flags] for batch in together)]
+    read = [*(programs(name)[0] for name in ("check", "kernels", "generation", "tiny-sas_p")), apart[1].on_gpu,
+            *(tests[0].on_gpu._replace(source=batch, constants=("-x", "cu")) for batch in together)]
+    return [*(["-c", *arguments(program)] for program in [*programs("products"), apart[0].on_gpu]),
+            *([*read_as, *arguments(program)] for program in read)]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
@@ -291,7 +290,7 @@ def main():
                      compiler.start("-Xptxas", "-v", "-no-compress", *flags_of(architecture), "-c", source)
                      for source, architecture in [*both, (GROUPS, OF_GROUPS)]}
         others = [] if args.write else [
-            *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check, folder)),
+            *(compiler.start(*FOR_TESTS, *program) for program in for_a_gpu(nvcc, every_check, folder)),
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         said = {which: future.result()[0] for which, future in compiling.items()}
