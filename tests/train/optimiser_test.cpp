@@ -73,14 +73,15 @@ static_assert(!OptimiserOf<ParameterSettings, float>);
 
 TEST_SUITE_BEGIN("train/optimiser");
 
-TEST_CASE("a range is visited once, in vectors and then one by one") {
+TEST_CASE("a range is visited once, in vectors, of which the last may be a part") {
   for (const Index begin : {Index(0), Index(3)}) {
     for (Index end = begin; end < 70; ++end) {
       std::vector<float> visits(80);
-      each_vector<float>(begin, end, [&]<class V>(Index i) {
-        const bool single = std::is_same_v<V, float>;
-        CHECK(single == (end - i < lanes<float>));
-        store(visits.data() + i, load<V>(visits.data() + i) + 1.0f);
+      each_vector<float>(begin, end, [&](Index i, auto count) {
+        CHECK(count == std::min<Index>(end - i, lanes<float>));
+        const Vec<float> before = load_lanes(visits.data() + i, count);
+        for (Index k = count; k < lanes<float>; ++k) CHECK(before[k] == 0);
+        store_lanes(visits.data() + i, before + 1.0f, count);
       });
       for (Index i = 0; i < 80; ++i) REQUIRE(visits[static_cast<std::size_t>(i)] == (i >= begin && i < end ? 1 : 0));
     }

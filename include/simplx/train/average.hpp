@@ -69,9 +69,9 @@ class WeightAverage {
     const S weight = static_cast<S>(updates_ == 1 ? 1 : decay_ ? 1 - *decay_ : 1 / static_cast<double>(updates_));
     S* __restrict values = values_.data();
     const S* __restrict taken = parameters.data();
-    each_vector<S>(0, values_.size(), [&]<class V>(Index i) __attribute__((always_inline)) {
-      const V a = load<V>(values + i);
-      store(values + i, a + weight * (load<V>(taken + i) - a));
+    each_vector<S>(0, values_.size(), [&](Index i, auto count) __attribute__((always_inline)) {
+      const Vec<S> a = load_lanes(values + i, count);
+      store_lanes(values + i, a + weight * (load_lanes(taken + i, count) - a), count);
     });
   }
 

@@ -6,16 +6,18 @@
 ///
 /// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
 /// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone. The rule is
-/// written once, over V: a vector of elements, a single one, or a number on a GPU (docs/training.md has one in full).
+/// written once, over V: a vector of elements, or a number on a GPU (docs/training.md has one in full).
 
 #include <simplx/core/error.hpp>
 #include <simplx/cpu/simd.hpp>
 
 #include <concepts>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -93,12 +95,25 @@ void check_optimiser(const Optimiser& optimiser) {
   }
 }
 
-/// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
+/// Calls f(i, count) over [begin, end): count is lanes<S>, a constant, and fewer for what is left.
 template <class S, class F>
 __attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
+  constexpr std::integral_constant<Index, lanes<S>> all;
   Index i = begin;
-  for (; i + lanes<S> <= end; i += lanes<S>) f.template operator()<Vec<S>>(i);
-  for (; i < end; ++i) f.template operator()<S>(i);
+  for (; i + all <= end; i += all) f(i, all);
+  if (i < end) f(i, end - i);
+}
+/// The first lanes of a vector, and zeros: what is left is computed as vectors are, since compilers do not contract
+/// a * b + c of single numbers in the same way.
+template <class S, class Count>
+__attribute__((always_inline)) inline Vec<S> load_lanes(const S* place, Count count) {
+  Vec<S> value{};
+  std::memcpy(&value, place, static_cast<std::size_t>(count) * sizeof(S));
+  return value;
+}
+template <class S, class V, class Count>
+__attribute__((always_inline)) inline void store_lanes(S* place, const V& value, Count count) {
+  std::memcpy(place, &value, static_cast<std::size_t>(count) * sizeof(S));
 }
 
 /// A step over [begin, end) by its rule, in one pass: the gradient is read times a scale (the clip factor), and zeros
@@ -110,14 +125,14 @@ void update_range(const Rule& rule, double gradient_scale, const UpdateBuffers<S
   S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
   S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
   const S scale = static_cast<S>(gradient_scale);
-  each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-    V p = load<V>(parameter + i), m = load<V>(first_moment + i), v{};
-    if constexpr (Rule::second_moment) v = load<V>(second_moment + i);
-    rule(p, V(load<V>(gradient + i) * scale), m, v);
-    store(parameter + i, p);
-    store(first_moment + i, m);
-    if constexpr (Rule::second_moment) store(second_moment + i, v);
-    store(gradient + i, V{});
+  each_vector<S>(begin, end, [&](Index i, auto count) __attribute__((always_inline)) {
+    Vec<S> p = load_lanes(parameter + i, count), m = load_lanes(first_moment + i, count), v{};
+    if constexpr (Rule::second_moment) v = load_lanes(second_moment + i, count);
+    rule(p, Vec<S>(load_lanes(gradient + i, count) * scale), m, v);
+    store_lanes(parameter + i, p, count);
+    store_lanes(first_moment + i, m, count);
+    if constexpr (Rule::second_moment) store_lanes(second_moment + i, v, count);
+    store_lanes(gradient + i, Vec<S>{}, count);
   });
 }
 
