@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e232b0a971eb4f11
+// sha256 of the headers: a8d76bb267f9c38b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16324,7 +16324,7 @@ __attribute__((always_inline)) inline void store_lanes(S* place, const V& value,
 ///
 /// Cost    memory traffic of 32 bytes for each float parameter, 24 by a rule without a second moment
 template <class Rule, class S>
-void update_range(const Rule& rule, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) {
+void update_range(Rule rule, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) {
   S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
   S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
   const S scale = static_cast<S>(gradient_scale);

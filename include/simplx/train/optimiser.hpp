@@ -121,7 +121,7 @@ __attribute__((always_inline)) inline void store_lanes(S* place, const V& value,
 ///
 /// Cost    memory traffic of 32 bytes for each float parameter, 24 by a rule without a second moment
 template <class Rule, class S>
-void update_range(const Rule& rule, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) {
+void update_range(Rule rule, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) {
   S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
   S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
   const S scale = static_cast<S>(gradient_scale);
