@@ -21,7 +21,7 @@ struct LionRule {
   static constexpr bool second_moment = false;
   S rate, beta1, beta2, decay;
 
-  /// V is a vector of elements, one element, or a number on a GPU; g is the clipped gradient.
+  /// V is a vector of elements, or a number on a GPU; g is the clipped gradient.
   template <class V>
   SIMPLX_HD void operator()(V& p, V g, V& m, V&) const {
     const V u = beta1 * m + (1 - beta1) * g, one = V{} + S(1), none{};
