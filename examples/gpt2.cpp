@@ -33,7 +33,7 @@ struct Options {
   long tokens = 60, samples = 1;
   Sampling sampling{.temperature = 0.8, .top_k = 40, .seed = 1};
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 8u));  // more wait for memory
-  bool bfloat16 = false;
+  bool bfloat16 = false, int8 = false;
 };
 
 inline constexpr Gpt2 distil{.layers = 6}, tiny{.width = 8, .heads = 2, .layers = 2};  // tiny: of programs' tests
@@ -82,11 +82,12 @@ struct Size {
   const char* name;
   const Gpt2& model;
   void (*write)(const Options&);
-  void (*write_rounded)(const Options&);
+  void (*write_bfloat16)(const Options&);
+  void (*write_int8)(const Options&);
 };
 template <auto const& model>
 constexpr Size size_of(const char* name) {
-  return {name, model, write<model, Path::fast>, write<model, Path::bfloat16>};
+  return {name, model, write<model, Path::fast>, write<model, Path::bfloat16>, write<model, Path::int8>};
 }
 constexpr Size models[] = {size_of<tiny>("tiny"), size_of<distil>("distilgpt2"), size_of<presets::gpt2>("gpt2")};
 
@@ -148,10 +149,13 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "The text does not depend on them")
       ->check(flags::from_to(1, 1024))
       ->capture_default_str();
-  app.add_flag("--bfloat16", options.bfloat16, "Round the operands of products: faster where the CPU multiplies such");
+  CLI::Option* bfloat16 = app.add_flag("--bfloat16", options.bfloat16,
+                                       "Round the operands of products: prompts are faster where the CPU multiplies such");
+  app.add_flag("--int8", options.int8, "Round weights to bytes: tokens are faster, three times where they wait for memory")
+      ->excludes(bfloat16);
   return flags::run(app, argc, argv, [&] {
     const Size& size = model_of(options.model / "config.json");
-    (options.bfloat16 ? size.write_rounded : size.write)(options);
+    (options.int8 ? size.write_int8 : options.bfloat16 ? size.write_bfloat16 : size.write)(options);
     return 0;
   });
 }

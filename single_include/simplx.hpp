@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a8d76bb267f9c38b
+// sha256 of the headers: aab56752ff519d9d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1321,6 +1321,18 @@ __attribute__((always_inline)) inline V load(const S* place) {
 template <class V, class S>
 __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
+}
+
+/// The first lanes of a vector, a number known at run time, and zeros.
+template <class S, class Count>
+__attribute__((always_inline)) inline Vec<S> load_lanes(const S* place, Count count) {
+  Vec<S> value{};
+  std::memcpy(&value, place, static_cast<std::size_t>(count) * sizeof(S));
+  return value;
+}
+template <class S, class V, class Count>
+__attribute__((always_inline)) inline void store_lanes(S* place, const V& value, Count count) {
+  std::memcpy(place, &value, static_cast<std::size_t>(count) * sizeof(S));
 }
 
 /// The same number in every lane.
@@ -3433,7 +3445,9 @@ struct Randomness {
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
-enum class Path : int { fast, reference, bfloat16, vectors };
+/// int8: as vectors, but products with parameters read bytes, to which each column of weights is rounded (cpu/int8.hpp):
+/// for forward passes of few rows, such as tokens of a stream, which wait for memory. Parameters stay float.
+enum class Path : int { fast, reference, bfloat16, vectors, int8 };
 
 class Gpu;   // cuda/gpu.cuh
 namespace cpu {
@@ -5969,15 +5983,16 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 /// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
 struct Cpu {
-  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
-                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
+  static_assert((path != Path::bfloat16 && path != Path::int8) || std::is_same_v<S, float>,
+                "simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>");
   using Scalar = S;
   /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
   static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;
   static constexpr bool vectorises(Index width) { return by_vectors && width % lanes<S> == 0; }
 
-  /// Of products with parameters: whether their operands are rounded, or in pieces.
+  /// Of products with parameters: whether their operands are rounded, the weights alone to bytes, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
+  static constexpr bool to_bytes = path == Path::int8;
   static constexpr bool splits = path == Path::fast && cpu::floats_in_pieces && std::is_same_v<S, float>;
 
   static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
@@ -6443,6 +6458,151 @@ void pack_transposed(const S* matrix, S* packed) {
 
 }  // namespace simplx::cpu
 
+// ---- simplx/cpu/int8.hpp
+
+/// \file simplx/cpu/int8.hpp
+/// Weights as bytes, a quarter of what a product of few rows reads: each column of W is rounded to 255 steps of its own,
+///
+///     W[k, n] ~ scale[n] B[k, n],   B[k, n] = -127 ... 127,   scale[n] = max_k |W[k, n]| / 127
+///
+/// so that X W = (X B) diag(scale). Bytes become floats in registers, and are multiplied and added up as floats; the
+/// scale is the first thing that the product's epilogue does (gemm.hpp).
+
+#if defined(__SSE2__) && !defined(__CUDACC__)
+#include <immintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET::cpu {
+
+/// Weights that become a vector of floats.
+using Bytes = typename detail::VectorOf<std::int8_t, lanes<float>>::type;
+
+/// By the instructions for it: of a conversion g++ 12 makes one of each number.
+__attribute__((always_inline)) inline Vec<float> floats_of(Bytes bytes) {
+#if defined(__AVX512F__) && !defined(__CUDACC__)
+  return (Vec<float>)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)bytes));
+#elif defined(__AVX2__) && !defined(__CUDACC__)
+  return (Vec<float>)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, std::bit_cast<long long>(bytes))));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  const __m128i word = _mm_cvtsi32_si128(std::bit_cast<int>(bytes)), twice = _mm_unpacklo_epi8(word, word);
+  return (Vec<float>)_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(twice, twice), 24));
+#else
+  return __builtin_convertvector(bytes, Vec<float>);
+#endif
+}
+
+/// Words of a right operand as they are multiplied: what lies there, or bytes as floats.
+template <class Words, class B>
+__attribute__((always_inline)) inline Words load_words(const B* place) {
+  if constexpr (std::is_same_v<B, std::int8_t>) {
+    return floats_of(load<Bytes>(place));
+  } else {
+    return load<Words>(place);
+  }
+}
+
+/// The epilogue of a product with bytes, before that of the product with the weights.
+template <class Epilogue>
+struct Scaled {
+  const float* scales;
+  const Epilogue& epilogue;
+
+  template <class V>
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    return epilogue.template at<V>(accumulator * load<V>(scales + col), row, col);
+  }
+};
+
+/// The bytes of a packed matrix of N columns, behind its scales.
+template <class Float>
+auto packed_bytes(Index N, Float* packed) {
+  using Byte = std::conditional_t<std::is_const_v<Float>, const std::int8_t, std::int8_t>;
+  return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
+}
+
+/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all:
+/// 0 where a step is no normal number; NaN, and so all products, where a weight is not finite.
+inline float scale_of(std::int32_t largest) {
+  using Limits = std::numeric_limits<float>;
+  const float magnitude = std::bit_cast<float>(largest);
+  if (!(magnitude <= Limits::max())) return Limits::quiet_NaN();
+  return magnitude / 127 < Limits::min() ? 0.f : magnitude / 127;
+}
+
+/// The nearest steps, ties to even.
+inline Bytes steps_of(Vec<float> weights, Vec<float> scales) {
+  using V = Vec<float>;
+  constexpr float ulp_is_one = 0x1.8p23f;
+  const V steps = select(scales > V{}, V(weights / scales), V{}), limit = splat<V>(127.f);
+  const V sums = min(max(steps, V(-limit)), limit) + splat<V>(ulp_is_one);
+  return __builtin_convertvector((Vec<std::int32_t>)sums - std::bit_cast<std::int32_t>(ulp_is_one), Bytes);
+}
+
+/// Packs a (K, N) matrix, or the transpose of an (N, K) one, in panels as pack does, as bytes behind the scales of its
+/// columns.
+///
+/// Shapes  packed: N floats, rounded up to a multiple of `alignment`, and K bytes for each column of whole vectors
+/// Cost    two passes
+template <bool transposed>
+void pack_bytes(Index K, Index N, const float* matrix, float* packed) {
+  using V = Vec<float>;
+  using Bits = Vec<std::int32_t>;
+  constexpr Index L = lanes<float>, wide = panel_width<float>;
+  float* const scales = packed;
+  std::int8_t* const bytes = packed_bytes(N, packed);
+  const Index rows = transposed ? N : K, cols = transposed ? K : N;  // as they lie in memory
+  const auto numbers = [&](Index row, Index col) __attribute__((always_inline)) {
+    const Index count = row < rows ? std::min(L, cols - col) : 0;
+    if (count == L) return load<V>(matrix + row * cols + col);
+    return count > 0 ? load_lanes(matrix + row * cols + col, count) : V{};
+  };
+
+  std::fill_n(scales, round_up(N, alignment), 0.f);
+  for (Index row = 0; row < rows; ++row) {
+    Bits largest_of_row{};
+    for (Index col = 0; col < cols; col += L) {
+      const Bits magnitudes = (Bits)numbers(row, col) & std::numeric_limits<std::int32_t>::max();
+      if constexpr (transposed) {
+        largest_of_row = max(largest_of_row, magnitudes);
+      } else {
+        store(scales + col, max(load<Bits>(scales + col), magnitudes));
+      }
+    }
+    if constexpr (transposed) scales[row] = std::bit_cast<float>(largest(largest_of_row));
+  }
+  for (Index n = 0; n < N; ++n) scales[n] = scale_of(std::bit_cast<std::int32_t>(scales[n]));
+
+  // Calls f(where its first row goes, bytes from row to row) for a vector of columns.
+  const auto in_panel = [&](Index n, const auto& f) __attribute__((always_inline)) {
+    const Index panel = n / wide * wide;
+    panel + wide <= N ? f(bytes + panel * K + (n - panel), wide) : f(bytes + n * K, L);
+  };
+  if constexpr (transposed) {
+    for (Index n = 0; n < N; n += L) {
+      in_panel(n, [&](std::int8_t* to, Index stride) __attribute__((always_inline)) {
+        for (Index k = 0; k < K; k += L) {
+          V square[L];
+          SIMPLX_UNROLL
+          for (int i = 0; i < L; ++i) square[i] = numbers(n + i, k);
+          transpose_vectors<float>(square);
+          const Index left = std::min(L, K - k);
+          for (Index i = 0; i < left; ++i) store(to + (k + i) * stride, steps_of(square[i], load<V>(scales + n)));
+        }
+      });
+    }
+  } else {
+    for (Index k = 0; k < K; ++k) {
+      for (Index n = 0; n < N; n += L) {
+        in_panel(n, [&](std::int8_t* to, Index stride) __attribute__((always_inline)) {
+          store(to + k * stride, steps_of(numbers(k, n), load<V>(scales + n)));
+        });
+      }
+    }
+  }
+}
+
+}  // namespace simplx::cpu
+
 // ---- simplx/core/error.hpp
 
 /// \file simplx/core/error.hpp
@@ -6691,25 +6851,36 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
+/// Sums of each number that take turns. Of bytes memory brings four times as many, and what is added up with AVX2 in two
+/// vectors would wait for the addition before.
+template <class B, int sums>
+inline constexpr int sums_in_turn =
+    std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
-template <int rows, int vectors, Write mode, class W, class S, class Epilogue, class Fetch = NoFetch>
-__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const W* b,
+template <int rows, int vectors, Write mode, class W, class B, class S, class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                                 Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
                                                 Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
-  V sums[rows][vectors];
+  constexpr int in_turn = sums_in_turn<B, rows * vectors>;
+  V all_sums[in_turn][rows][vectors];
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
+    for (int j = 0; j < vectors; ++j) {
+      SIMPLX_UNROLL
+      for (int t = 0; t < in_turn; ++t) all_sums[t][i][j] = V{};
+    }
   }
   const auto step = [&](auto ahead) __attribute__((always_inline)) {
+    auto& sums = all_sums[ahead % in_turn];
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load_words<Words>(b + ahead * b_row + j * L);
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
@@ -6751,7 +6922,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      V value = epilogue.template at<V>(sums[i][j], row + i, col + j * L);
+      V sum = all_sums[0][i][j];
+      SIMPLX_UNROLL
+      for (int t = 1; t < in_turn; ++t) sum += all_sums[t][i][j];
+      V value = epilogue.template at<V>(sum, row + i, col + j * L);
       S* place = c + i * c_row + j * L;
       if constexpr (mode == Write::accumulate) value += load<V>(place);
       store(place, value);
@@ -6760,9 +6934,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S>
+template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
-                                                    const W* b, Index b_row, S* c, Index c_row) {
+                                                    const B* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
     if (left & rows) {
       tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
@@ -6775,8 +6949,8 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
 
 /// Sums without their epilogue, so that one function does for products of all sizes and epilogues: each of them would
 /// have to compile all these tiles again.
-template <int rows, int vectors, Write mode, class W, class S>
-__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
+template <int rows, int vectors, Write mode, class W, class B, class S>
+__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                          Index b_row, S* c, Index c_row) {
   row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
 }
@@ -6784,9 +6958,9 @@ __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, In
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
-                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
+                                                 const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
   SIMPLX_ROLLED
@@ -6813,9 +6987,9 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     }
   }
 }
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
-                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
+                                                 const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });
@@ -6823,8 +6997,8 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
 
 /// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
 /// beyond is not stored.
-template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
-void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
+template <Index width, Write mode, class W, class B, class S, class ARow, class ACol, class CRow, class Epilogue>
+void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const B* b, S* c, CRow c_row,
                 const Epilogue& epilogue, Index col) {
   constexpr Index L = lanes<S>, together = 8;
   for (Index begin = 0; begin < rows; begin += together) {
@@ -6857,16 +7031,16 @@ struct Completing {
 
 /// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm), in columns [begin, end):
 /// from a wide panel on, up to another or the end.
-template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class S, class Epilogue>
+template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class B, class S, class Epilogue>
 __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, Begin begin, End end, const W* a,
-                                          const W* packed, S* c, const Epilogue& epilogue) {
+                                          const B* packed, S* c, const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   const auto panel_at = [&](Index col, Index width) { return packed + col * K + from * width; };
   a += from;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = begin; col < std::min<Index>(end, whole); col += wide) {
-    const W* next = panel_at(col + wide, wide);
+    const B* next = panel_at(col + wide, wide);
     panel<tile_rows, tile_vectors, mode>(
         rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
         col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
@@ -6889,10 +7063,10 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, B
 inline constexpr Index panel_bytes = 256 << 10;
 
 /// The columns [begin, end) of gemm.
-template <Index K, Index N, Write mode, class Begin, class End, class W, class S, class Epilogue>
-__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const W* packed,
+template <Index K, Index N, Write mode, class Begin, class End, class W, class B, class S, class Epilogue>
+__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const B* packed,
                                                         S* c, const Epilogue& epilogue) {
-  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
+  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(B)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
     gemm_block<K, N, block_mode>(rows, from, to - from, begin, end, a, packed, c, last);
@@ -6910,12 +7084,12 @@ __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin,
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue. A team's threads take
+/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is no epilogue. A team's threads take
 /// columns each: every number is the same sum for any of them.
 ///
 /// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
-template <Index K, Index N, Write mode, class W, class S, class Epilogue, class Threads = std::nullptr_t>
-void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
+template <Index K, Index N, Write mode, class W, class B, class S, class Epilogue, class Threads = std::nullptr_t>
+void gemm(Index rows, const W* a, const B* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index wide = panel_width<S>, panels = N / wide;
   if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {
@@ -8057,8 +8231,8 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
-/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, unless it has
-/// so few rows that Eigen multiplies them, one by one, in less time than that takes.
+/// into panels, into pieces where the CPU has a matrix unit, or into bytes, which have no backward. Others are packed
+/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
@@ -8071,6 +8245,15 @@ constexpr Index packed_matrix(Index rows, Index cols) {
 /// Elements of a (rows, cols) matrix, or of its transpose, so packed.
 constexpr Index packed_room(Index rows, Index cols) {
   return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
+}
+
+/// Said once for all products.
+template <class Backend>
+constexpr bool has_backward() {
+  static_assert(!Backend::to_bytes,
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load what "
+                "was trained into an Inference<model, Cpu<float, Path::int8>>");
+  return !Backend::to_bytes;
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -8091,6 +8274,8 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
+  /// Whether W is rounded to bytes, which takes less room than floats unless there is but a number of each column.
+  static constexpr bool to_bytes = Backend::to_bytes && prepared && by_panels(N) && K > 1;
   /// Whether products of dual numbers are those of their parts.
   static constexpr bool wide = K >= 4 && N >= 4;
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
@@ -8116,7 +8301,9 @@ struct LinearProduct {
     if constexpr (splits) {
       if (Amx::available()) return PackedPieces<K, N>::template pack<transposed>(weight, pairs(packed));
     }
-    if constexpr (rounds) {
+    if constexpr (to_bytes) {
+      pack_bytes<transposed>(K, N, weight, packed);
+    } else if constexpr (rounds) {
       if constexpr (transposed) {
         pack_transposed_pairs<K, N>(weight, pairs(packed));
       } else {
@@ -8133,7 +8320,7 @@ struct LinearProduct {
   /// Both; W^T only where there is room for it.
   static void prepare(const S* weight, S* packed, S* turned) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);
-    if constexpr (by_panels(K)) {
+    if constexpr (by_panels(K) && !Backend::to_bytes) {
       if (turned) pack_backward(weight, turned);
     }
   }
@@ -8151,7 +8338,9 @@ struct LinearProduct {
   /// dX (=|+=) dY W^T: the product the other way, of W^T as it was packed for backward.
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* turned, S* scratch, S* dx) {
-    Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
+    if constexpr (has_backward<Backend>()) {
+      Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
+    }
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
@@ -8191,7 +8380,9 @@ struct LinearProduct {
                                                    team);
       }
     }
-    if constexpr (rounds) {
+    if constexpr (to_bytes) {
+      gemm<K, N, mode>(rows, x, packed_bytes(N, packed), y, Scaled<Epilogue>{packed, epilogue}, team);
+    } else if constexpr (rounds) {
       gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch), team);
     } else if constexpr (by_panels(N)) {
       if constexpr (!prepared) {
@@ -13215,7 +13406,7 @@ inline constexpr GraphView view_of{.count = G::count,
 // ---- simplx/cpu/memory.hpp
 
 /// \file simplx/cpu/memory.hpp
-/// Buffer: aligned memory filled with zeros, its pages present from the beginning.
+/// Buffer: aligned memory filled with zeros, its pages present from the beginning, unless they shall come later.
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -13223,21 +13414,24 @@ inline constexpr GraphView view_of{.count = G::count,
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
+/// Whether memory is filled with zeros, so that no page faults happen later, or left for those who write it first.
+enum class Pages : bool { present, when_written };
+
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///
-/// Cost    one allocation; touched once here, so that no page faults happen later
+/// Cost    one allocation
 template <class S>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(Index size) : size_(size) {
+  explicit Buffer(Index size, Pages pages = Pages::present) : size_(size) {
     if (size == 0) return;
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(S);
     data_ = static_cast<S*>(::operator new(bytes, alignment_of(size)));
 #if defined(__linux__)
     if (bytes >= huge_from) madvise(data_, bytes, MADV_HUGEPAGE);
 #endif
-    std::memset(static_cast<void*>(data_), 0, bytes);
+    if (pages == Pages::present) std::memset(static_cast<void*>(data_), 0, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
@@ -16298,7 +16492,8 @@ void check_optimiser(const Optimiser& optimiser) {
   }
 }
 
-/// Calls f(i, count) over [begin, end): count is lanes<S>, a constant, and fewer for what is left.
+/// Calls f(i, count) over [begin, end): count is lanes<S>, a constant, and fewer for what is left, which is computed as
+/// vectors are, since compilers do not contract a * b + c of single numbers in the same way.
 template <class S, class F>
 __attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
   constexpr std::integral_constant<Index, lanes<S>> all;
@@ -16306,19 +16501,6 @@ __attribute__((always_inline)) inline void each_vector(Index begin, Index end, c
   for (; i + all <= end; i += all) f(i, all);
   if (i < end) f(i, end - i);
 }
-/// The first lanes of a vector, and zeros: what is left is computed as vectors are, since compilers do not contract
-/// a * b + c of single numbers in the same way.
-template <class S, class Count>
-__attribute__((always_inline)) inline Vec<S> load_lanes(const S* place, Count count) {
-  Vec<S> value{};
-  std::memcpy(&value, place, static_cast<std::size_t>(count) * sizeof(S));
-  return value;
-}
-template <class S, class V, class Count>
-__attribute__((always_inline)) inline void store_lanes(S* place, const V& value, Count count) {
-  std::memcpy(place, &value, static_cast<std::size_t>(count) * sizeof(S));
-}
-
 /// A step over [begin, end) by its rule, in one pass: the gradient is read times a scale (the clip factor), and zeros
 /// are left in its place, ready for the next step. An element's result does not depend on the range.
 ///
@@ -17636,7 +17818,7 @@ class Inference : public detail::LogitsModel<model> {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements) {
+        packed_(G::layout.packed_elements, cpu::Pages::when_written) {
     if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: Products that round to bfloat16 are asked for in double.
-// expect: error: .*simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>
+// expect: error: .*simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>
 #include <simplx/cpu/cpu.hpp>
 
 using namespace simplx;

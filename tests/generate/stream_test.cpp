@@ -135,6 +135,38 @@ TEST_CASE_TEMPLATE("threads share large products and attention, and change no bi
   check.template operator()<logits_of<large_plain>>();
 }
 
+TEST_CASE("weights in bytes give the logits of the sequence, which are near those of floats, on any number of threads") {
+  using Bytes = Cpu<float, Path::int8>;
+  Inference<logits_of<large_plain>> exact({.seed = 1});
+  Inference<logits_of<large_plain>, Bytes> net({.seed = 1});
+  std::ranges::copy(std::as_const(exact).parameters(), net.parameters().begin());
+  const auto tokens = test::some_tokens(large_context, exact.vocab());
+  const auto streamed = [&](int threads) {
+    Stream<logits_of<large_plain>, Bytes> stream(net, {.chunk = 100, .threads = threads});
+    std::vector<float> found;
+    std::size_t begin = 0;
+    for (const std::size_t count : {100, 1, 40, 1, 4, 173, 1}) {
+      const auto logits = stream.feed(std::span(tokens).subspan(std::exchange(begin, begin + count), count));
+      found.insert(found.end(), logits.end() - exact.vocab(), logits.end());
+    }
+    return found;
+  };
+  const auto found = streamed(1);
+  CHECK(streamed(3) == found);
+  const auto last = std::span(found).last(static_cast<std::size_t>(exact.vocab()));
+  const auto far = [&](std::span<const float> logits) {
+    double apart = 0, size = 0;
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const float logit = logits[logits.size() - last.size() + i];
+      apart += std::pow(static_cast<double>(logit - last[i]), 2), size += std::pow(static_cast<double>(logit), 2);
+    }
+    return std::sqrt(apart / size);
+  };
+  CHECK(far(net.logits(tokens)) < 3e-5);
+  CHECK(far(exact.logits(tokens)) > 1e-3);  // it rounds
+  CHECK(far(exact.logits(tokens)) < 5e-2);
+}
+
 TEST_CASE("a process that fork() made is told that it has none of a stream's threads, which large products need") {
   Inference<logits_of<large>> net({.seed = 1});
   Stream<logits_of<large>> stream(net, {.threads = 2}), alone(net);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Training whose products round their operands to bfloat16: the same model, parameters and data, the same curve.
+// Training whose products round their operands to bfloat16: the same model, parameters and data, the same curve. And
+// what was trained in float, with its weights in bytes.
 #include <simplx/simplx.hpp>
 
 #include <doctest/doctest.h>
@@ -64,5 +65,26 @@ TEST_SUITE("train/bfloat16") {
     Rounded one({.batch = 4, .seed = 3, .threads = 1}), two({.batch = 4, .seed = 3, .threads = 2});
     for (std::uint64_t step = 0; step < 5; ++step) one.step(text(step), AdamW{}), two.step(text(step), AdamW{});
     CHECK(std::ranges::equal(one.parameters(), two.parameters()));
+  }
+  TEST_CASE("what was trained loses little where its weights are bytes") {
+    Trainer<model> trainer({.batch = 4, .seed = 3});
+    for (std::uint64_t step = 0; step < 80; ++step) trainer.step(text(step), AdamW{.learning_rate = 3e-3});
+    const TokenBatch unseen = text(1000);
+    const Rows rows{.tokens = 128, .sequences = 4};
+    const auto loss_of = [&](auto evaluation) {
+      copy_parameters(trainer, evaluation);
+      std::ranges::copy(unseen.tokens, evaluation.indices("tokens").begin());
+      std::ranges::copy(unseen.labels, evaluation.indices("labels").begin());
+      evaluation.forward();
+      double sum = 0;
+      for (const float loss : evaluation.output()) sum += static_cast<double>(loss) / 128;
+      return sum;
+    };
+    const double exact = loss_of(Evaluation<model, Cpu<float>>(rows));
+    const double in_bytes = loss_of(Evaluation<model, Cpu<float, Path::int8>>(rows));
+    MESSAGE(exact << " nats per token, in bytes " << in_bytes);
+    CHECK(exact < 2.2);
+    CHECK(in_bytes != exact);
+    CHECK(std::abs(in_bytes - exact) < 0.01 * exact);
   }
 }

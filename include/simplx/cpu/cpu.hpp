@@ -24,15 +24,16 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 /// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
 struct Cpu {
-  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
-                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
+  static_assert((path != Path::bfloat16 && path != Path::int8) || std::is_same_v<S, float>,
+                "simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>");
   using Scalar = S;
   /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
   static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;
   static constexpr bool vectorises(Index width) { return by_vectors && width % lanes<S> == 0; }
 
-  /// Of products with parameters: whether their operands are rounded, or in pieces.
+  /// Of products with parameters: whether their operands are rounded, the weights alone to bytes, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
+  static constexpr bool to_bytes = path == Path::int8;
   static constexpr bool splits = path == Path::fast && cpu::floats_in_pieces && std::is_same_v<S, float>;
 
   static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }

@@ -11,6 +11,7 @@
 
 #include <simplx/cpu/bfloat16.hpp>
 #include <simplx/cpu/elements.hpp>
+#include <simplx/cpu/int8.hpp>
 #include <simplx/cpu/panels.hpp>
 #include <simplx/cpu/simd.hpp>
 #include <simplx/cpu/threads.hpp>
@@ -74,25 +75,36 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
+/// Sums of each number that take turns. Of bytes memory brings four times as many, and what is added up with AVX2 in two
+/// vectors would wait for the addition before.
+template <class B, int sums>
+inline constexpr int sums_in_turn =
+    std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
-template <int rows, int vectors, Write mode, class W, class S, class Epilogue, class Fetch = NoFetch>
-__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const W* b,
+template <int rows, int vectors, Write mode, class W, class B, class S, class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                                 Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
                                                 Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
-  V sums[rows][vectors];
+  constexpr int in_turn = sums_in_turn<B, rows * vectors>;
+  V all_sums[in_turn][rows][vectors];
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
+    for (int j = 0; j < vectors; ++j) {
+      SIMPLX_UNROLL
+      for (int t = 0; t < in_turn; ++t) all_sums[t][i][j] = V{};
+    }
   }
   const auto step = [&](auto ahead) __attribute__((always_inline)) {
+    auto& sums = all_sums[ahead % in_turn];
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load_words<Words>(b + ahead * b_row + j * L);
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
@@ -134,7 +146,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      V value = epilogue.template at<V>(sums[i][j], row + i, col + j * L);
+      V sum = all_sums[0][i][j];
+      SIMPLX_UNROLL
+      for (int t = 1; t < in_turn; ++t) sum += all_sums[t][i][j];
+      V value = epilogue.template at<V>(sum, row + i, col + j * L);
       S* place = c + i * c_row + j * L;
       if constexpr (mode == Write::accumulate) value += load<V>(place);
       store(place, value);
@@ -143,9 +158,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S>
+template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
-                                                    const W* b, Index b_row, S* c, Index c_row) {
+                                                    const B* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
     if (left & rows) {
       tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
@@ -158,8 +173,8 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
 
 /// Sums without their epilogue, so that one function does for products of all sizes and epilogues: each of them would
 /// have to compile all these tiles again.
-template <int rows, int vectors, Write mode, class W, class S>
-__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
+template <int rows, int vectors, Write mode, class W, class B, class S>
+__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                          Index b_row, S* c, Index c_row) {
   row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
 }
@@ -167,9 +182,9 @@ __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, In
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
-                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
+                                                 const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
   SIMPLX_ROLLED
@@ -196,9 +211,9 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     }
   }
 }
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
-                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
+                                                 const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });
@@ -206,8 +221,8 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
 
 /// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
 /// beyond is not stored.
-template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
-void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
+template <Index width, Write mode, class W, class B, class S, class ARow, class ACol, class CRow, class Epilogue>
+void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const B* b, S* c, CRow c_row,
                 const Epilogue& epilogue, Index col) {
   constexpr Index L = lanes<S>, together = 8;
   for (Index begin = 0; begin < rows; begin += together) {
@@ -240,16 +255,16 @@ struct Completing {
 
 /// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm), in columns [begin, end):
 /// from a wide panel on, up to another or the end.
-template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class S, class Epilogue>
+template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class B, class S, class Epilogue>
 __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, Begin begin, End end, const W* a,
-                                          const W* packed, S* c, const Epilogue& epilogue) {
+                                          const B* packed, S* c, const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   const auto panel_at = [&](Index col, Index width) { return packed + col * K + from * width; };
   a += from;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = begin; col < std::min<Index>(end, whole); col += wide) {
-    const W* next = panel_at(col + wide, wide);
+    const B* next = panel_at(col + wide, wide);
     panel<tile_rows, tile_vectors, mode>(
         rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
         col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
@@ -272,10 +287,10 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, B
 inline constexpr Index panel_bytes = 256 << 10;
 
 /// The columns [begin, end) of gemm.
-template <Index K, Index N, Write mode, class Begin, class End, class W, class S, class Epilogue>
-__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const W* packed,
+template <Index K, Index N, Write mode, class Begin, class End, class W, class B, class S, class Epilogue>
+__attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const B* packed,
                                                         S* c, const Epilogue& epilogue) {
-  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
+  constexpr Index together = panel_bytes / (panel_width<S> * sizeof(B)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
     gemm_block<K, N, block_mode>(rows, from, to - from, begin, end, a, packed, c, last);
@@ -293,12 +308,12 @@ __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin,
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue. A team's threads take
+/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is no epilogue. A team's threads take
 /// columns each: every number is the same sum for any of them.
 ///
 /// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
-template <Index K, Index N, Write mode, class W, class S, class Epilogue, class Threads = std::nullptr_t>
-void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
+template <Index K, Index N, Write mode, class W, class B, class S, class Epilogue, class Threads = std::nullptr_t>
+void gemm(Index rows, const W* a, const B* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index wide = panel_width<S>, panels = N / wide;
   if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {

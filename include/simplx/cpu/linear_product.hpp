@@ -7,8 +7,8 @@
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
-/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, unless it has
-/// so few rows that Eigen multiplies them, one by one, in less time than that takes.
+/// into panels, into pieces where the CPU has a matrix unit, or into bytes, which have no backward. Others are packed
+/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/dual_product.hpp>
@@ -31,6 +31,15 @@ constexpr Index packed_room(Index rows, Index cols) {
   return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
 }
 
+/// Said once for all products.
+template <class Backend>
+constexpr bool has_backward() {
+  static_assert(!Backend::to_bytes,
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load what "
+                "was trained into an Inference<model, Cpu<float, Path::int8>>");
+  return !Backend::to_bytes;
+}
+
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
 ///
 /// Shapes  X (rows, K), Y (rows, N)
@@ -49,6 +58,8 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
+  /// Whether W is rounded to bytes, which takes less room than floats unless there is but a number of each column.
+  static constexpr bool to_bytes = Backend::to_bytes && prepared && by_panels(N) && K > 1;
   /// Whether products of dual numbers are those of their parts.
   static constexpr bool wide = K >= 4 && N >= 4;
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
@@ -74,7 +85,9 @@ struct LinearProduct {
     if constexpr (splits) {
       if (Amx::available()) return PackedPieces<K, N>::template pack<transposed>(weight, pairs(packed));
     }
-    if constexpr (rounds) {
+    if constexpr (to_bytes) {
+      pack_bytes<transposed>(K, N, weight, packed);
+    } else if constexpr (rounds) {
       if constexpr (transposed) {
         pack_transposed_pairs<K, N>(weight, pairs(packed));
       } else {
@@ -91,7 +104,7 @@ struct LinearProduct {
   /// Both; W^T only where there is room for it.
   static void prepare(const S* weight, S* packed, S* turned) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);
-    if constexpr (by_panels(K)) {
+    if constexpr (by_panels(K) && !Backend::to_bytes) {
       if (turned) pack_backward(weight, turned);
     }
   }
@@ -109,7 +122,9 @@ struct LinearProduct {
   /// dX (=|+=) dY W^T: the product the other way, of W^T as it was packed for backward.
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* turned, S* scratch, S* dx) {
-    Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
+    if constexpr (has_backward<Backend>()) {
+      Turned::template multiply<mode>(rows, dy, weight, turned, scratch, dx, NoEpilogue{});
+    }
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
@@ -149,7 +164,9 @@ struct LinearProduct {
                                                    team);
       }
     }
-    if constexpr (rounds) {
+    if constexpr (to_bytes) {
+      gemm<K, N, mode>(rows, x, packed_bytes(N, packed), y, Scaled<Epilogue>{packed, epilogue}, team);
+    } else if constexpr (rounds) {
       gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch), team);
     } else if constexpr (by_panels(N)) {
       if constexpr (!prepared) {

@@ -84,6 +84,18 @@ __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
 }
 
+/// The first lanes of a vector, a number known at run time, and zeros.
+template <class S, class Count>
+__attribute__((always_inline)) inline Vec<S> load_lanes(const S* place, Count count) {
+  Vec<S> value{};
+  std::memcpy(&value, place, static_cast<std::size_t>(count) * sizeof(S));
+  return value;
+}
+template <class S, class V, class Count>
+__attribute__((always_inline)) inline void store_lanes(S* place, const V& value, Count count) {
+  std::memcpy(place, &value, static_cast<std::size_t>(count) * sizeof(S));
+}
+
 /// The same number in every lane.
 template <class V, class S>
 __attribute__((always_inline)) inline V splat(S number) {

@@ -74,7 +74,7 @@ class Inference : public detail::LogitsModel<model> {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements) {
+        packed_(G::layout.packed_elements, cpu::Pages::when_written) {
     if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }

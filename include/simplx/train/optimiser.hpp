@@ -95,7 +95,8 @@ void check_optimiser(const Optimiser& optimiser) {
   }
 }
 
-/// Calls f(i, count) over [begin, end): count is lanes<S>, a constant, and fewer for what is left.
+/// Calls f(i, count) over [begin, end): count is lanes<S>, a constant, and fewer for what is left, which is computed as
+/// vectors are, since compilers do not contract a * b + c of single numbers in the same way.
 template <class S, class F>
 __attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
   constexpr std::integral_constant<Index, lanes<S>> all;
@@ -103,19 +104,6 @@ __attribute__((always_inline)) inline void each_vector(Index begin, Index end, c
   for (; i + all <= end; i += all) f(i, all);
   if (i < end) f(i, end - i);
 }
-/// The first lanes of a vector, and zeros: what is left is computed as vectors are, since compilers do not contract
-/// a * b + c of single numbers in the same way.
-template <class S, class Count>
-__attribute__((always_inline)) inline Vec<S> load_lanes(const S* place, Count count) {
-  Vec<S> value{};
-  std::memcpy(&value, place, static_cast<std::size_t>(count) * sizeof(S));
-  return value;
-}
-template <class S, class V, class Count>
-__attribute__((always_inline)) inline void store_lanes(S* place, const V& value, Count count) {
-  std::memcpy(place, &value, static_cast<std::size_t>(count) * sizeof(S));
-}
-
 /// A step over [begin, end) by its rule, in one pass: the gradient is read times a scale (the clip factor), and zeros
 /// are left in its place, ready for the next step. An element's result does not depend on the range.
 ///
