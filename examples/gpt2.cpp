@@ -150,8 +150,8 @@ int main(int argc, char** argv) {
       ->check(flags::from_to(1, 1024))
       ->capture_default_str();
   CLI::Option* bfloat16 = app.add_flag("--bfloat16", options.bfloat16,
-                                       "Round the operands of products: prompts are faster where the CPU multiplies such");
-  app.add_flag("--int8", options.int8, "Round weights to bytes: tokens are faster, three times where they wait for memory")
+                                       "Round the operands of products: faster where the CPU multiplies such");
+  app.add_flag("--int8", options.int8, "Round the weights of products to bytes: a third of the time of a token")
       ->excludes(bfloat16);
   return flags::run(app, argc, argv, [&] {
     const Size& size = model_of(options.model / "config.json");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: aab56752ff519d9d
+// sha256 of the headers: 031608f6ee088755
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3445,8 +3445,8 @@ struct Randomness {
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
-/// int8: as vectors, but products with parameters read bytes, to which each column of weights is rounded (cpu/int8.hpp):
-/// for forward passes of few rows, such as tokens of a stream, which wait for memory. Parameters stay float.
+/// int8: as vectors, but products with parameters read bytes, to which each column of them is rounded (cpu/int8.hpp):
+/// forward passes of few rows, such as tokens of a stream, wait for a quarter of the memory. It has no backward.
 enum class Path : int { fast, reference, bfloat16, vectors, int8 };
 
 class Gpu;   // cuda/gpu.cuh
@@ -6461,7 +6461,7 @@ void pack_transposed(const S* matrix, S* packed) {
 // ---- simplx/cpu/int8.hpp
 
 /// \file simplx/cpu/int8.hpp
-/// Weights as bytes, a quarter of what a product of few rows reads: each column of W is rounded to 255 steps of its own,
+/// Weights as bytes, a quarter of what a product of few rows reads. Each column of W is rounded to steps of its own,
 ///
 ///     W[k, n] ~ scale[n] B[k, n],   B[k, n] = -127 ... 127,   scale[n] = max_k |W[k, n]| / 127
 ///
@@ -6851,8 +6851,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns. Of bytes memory brings four times as many, and what is added up with AVX2 in two
-/// vectors would wait for the addition before.
+/// Sums of each number that take turns: memory brings four times as many bytes as floats, and few vectors of AVX2 would
+/// wait for the addition before.
 template <class B, int sums>
 inline constexpr int sums_in_turn =
     std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
@@ -7084,8 +7084,8 @@ __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin,
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is no epilogue. A team's threads take
-/// columns each: every number is the same sum for any of them.
+/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is
+/// no epilogue. A team's threads take columns each: every number is the same sum for any of them.
 ///
 /// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
 template <Index K, Index N, Write mode, class W, class B, class S, class Epilogue, class Threads = std::nullptr_t>
@@ -8232,7 +8232,7 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
 /// into panels, into pieces where the CPU has a matrix unit, or into bytes, which have no backward. Others are packed
-/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that takes.
+/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that.
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
@@ -8251,8 +8251,8 @@ constexpr Index packed_room(Index rows, Index cols) {
 template <class Backend>
 constexpr bool has_backward() {
   static_assert(!Backend::to_bytes,
-                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load what "
-                "was trained into an Inference<model, Cpu<float, Path::int8>>");
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load "
+                "what was trained into an Inference<model, Cpu<float, Path::int8>>");
   return !Backend::to_bytes;
 }
 

@@ -89,7 +89,8 @@ void check_product() {
     std::vector<float> scratch(at(Product::scratch(rows)));
     for (Index i = 0; i < rows * K; ++i) x[at(i)] = small_number(i);
     const auto multiply = [&](std::vector<float>& to, const auto& epilogue, auto threads) {
-      Product::forward(rows, x.data(), weights.weight.data(), packed.data(), scratch.data(), to.data(), epilogue, threads);
+      Product::forward(rows, x.data(), weights.weight.data(), packed.data(), scratch.data(), to.data(), epilogue,
+                       threads);
     };
     multiply(y, NoEpilogue{}, nullptr), multiply(shared, NoEpilogue{}, &team);
     if constexpr (Product::takes_epilogue) multiply(finished, Placed{columns.data()}, nullptr);

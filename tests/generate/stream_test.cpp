@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE("threads share large products and attention, and change no bi
   check.template operator()<logits_of<large_plain>>();
 }
 
-TEST_CASE("weights in bytes give the logits of the sequence, which are near those of floats, on any number of threads") {
+TEST_CASE("weights in bytes give the logits of the sequence, near those of floats, on any number of threads") {
   using Bytes = Cpu<float, Path::int8>;
   Inference<logits_of<large_plain>> exact({.seed = 1});
   Inference<logits_of<large_plain>, Bytes> net({.seed = 1});

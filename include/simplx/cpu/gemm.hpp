@@ -75,8 +75,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns. Of bytes memory brings four times as many, and what is added up with AVX2 in two
-/// vectors would wait for the addition before.
+/// Sums of each number that take turns: memory brings four times as many bytes as floats, and few vectors of AVX2 would
+/// wait for the addition before.
 template <class B, int sums>
 inline constexpr int sums_in_turn =
     std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
@@ -308,8 +308,8 @@ __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin,
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is no epilogue. A team's threads take
-/// columns each: every number is the same sum for any of them.
+/// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is
+/// no epilogue. A team's threads take columns each: every number is the same sum for any of them.
 ///
 /// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
 template <Index K, Index N, Write mode, class W, class B, class S, class Epilogue, class Threads = std::nullptr_t>

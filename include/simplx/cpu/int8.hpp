@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/int8.hpp
-/// Weights as bytes, a quarter of what a product of few rows reads: each column of W is rounded to 255 steps of its own,
+/// Weights as bytes, a quarter of what a product of few rows reads. Each column of W is rounded to steps of its own,
 ///
 ///     W[k, n] ~ scale[n] B[k, n],   B[k, n] = -127 ... 127,   scale[n] = max_k |W[k, n]| / 127
 ///

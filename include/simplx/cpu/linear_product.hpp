@@ -8,7 +8,7 @@
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
 /// into panels, into pieces where the CPU has a matrix unit, or into bytes, which have no backward. Others are packed
-/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that takes.
+/// anew for each product, unless it has so few rows that Eigen multiplies them, one by one, in less time than that.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/dual_product.hpp>
@@ -35,8 +35,8 @@ constexpr Index packed_room(Index rows, Index cols) {
 template <class Backend>
 constexpr bool has_backward() {
   static_assert(!Backend::to_bytes,
-                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load what "
-                "was trained into an Inference<model, Cpu<float, Path::int8>>");
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load "
+                "what was trained into an Inference<model, Cpu<float, Path::int8>>");
   return !Backend::to_bytes;
 }
 
