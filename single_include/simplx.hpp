@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 031608f6ee088755
+// sha256 of the headers: 33d1de267a787a4d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6520,21 +6520,18 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all:
-/// 0 where a step is no normal number; NaN, and so all products, where a weight is not finite.
+/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all: 0
+/// where a step is no normal number, not finite where a weight is not, and then all products with the column are not.
 inline float scale_of(std::int32_t largest) {
-  using Limits = std::numeric_limits<float>;
-  const float magnitude = std::bit_cast<float>(largest);
-  if (!(magnitude <= Limits::max())) return Limits::quiet_NaN();
-  return magnitude / 127 < Limits::min() ? 0.f : magnitude / 127;
+  const float scale = std::bit_cast<float>(largest) / 127;
+  return scale < std::numeric_limits<float>::min() ? 0.f : scale;
 }
 
-/// The nearest steps, ties to even.
+/// The nearest steps, ties to even; none where a scale is 0 or not finite.
 inline Bytes steps_of(Vec<float> weights, Vec<float> scales) {
   using V = Vec<float>;
   constexpr float ulp_is_one = 0x1.8p23f;
-  const V steps = select(scales > V{}, V(weights / scales), V{}), limit = splat<V>(127.f);
-  const V sums = min(max(steps, V(-limit)), limit) + splat<V>(ulp_is_one);
+  const V sums = select(scales > V{}, V(weights / scales), V{}) + splat<V>(ulp_is_one);
   return __builtin_convertvector((Vec<std::int32_t>)sums - std::bit_cast<std::int32_t>(ulp_is_one), Bytes);
 }
 
@@ -17818,7 +17815,7 @@ class Inference : public detail::LogitsModel<model> {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements, cpu::Pages::when_written) {
+        packed_(G::layout.packed_elements, Backend::to_bytes ? cpu::Pages::when_written : cpu::Pages::present) {
     if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }

@@ -167,7 +167,7 @@ TEST_CASE("a column that is not finite makes its products so, and zeros and tiny
     Packed matrix{.K = K, .N = N, .transposed = transposed};
     for (Index k = 0; k < K; ++k) {
       for (Index n = 0; n < N; ++n) matrix(k, n) = whole_steps(k, n);
-      matrix(k, 3) = 0, matrix(k, 4) = Limits::denorm_min(), matrix(k, 6) = k % 2 ? Limits::max() : -Limits::max();
+      matrix(k, 3) = 0, matrix(k, 4) = 171 * Limits::denorm_min(), matrix(k, 6) = k % 2 ? Limits::max() : -Limits::max();
     }
     matrix(7, 0) = Limits::quiet_NaN(), matrix(0, 1) = -Limits::infinity(), matrix(K - 1, N - 1) = Limits::infinity();
     matrix(0, 2) = -Limits::quiet_NaN(), matrix(1, 2) = 1;

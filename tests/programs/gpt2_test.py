@@ -164,9 +164,12 @@ def main():
                 c if c in "\t\n" or c.isprintable() else "\ufffd" for c in expected.decode(errors="replace"))
             check(done.returncode == 0 and shown == wanted + "\n",
                   f"{form}: the text of the equations\n{shown!r}\n{wanted!r}\n{done.stderr.decode()}")
-            for flags in [("--threads", 3), ("--bfloat16",)]:  # which vectors of 16 alone are rounded by
+            # Of these widths vectors of 16 alone take pairs of bfloat16; bytes change no token of this text.
+            for flags in [("--threads", 3), ("--bfloat16",), ("--int8",), ("--int8", "--threads", 3)]:
                 other = run(folder, "--prompt", "tea", "--tokens", count, "--temperature", 0, *flags)
                 check(other.returncode == 0 and other.stdout == done.stdout, f"{flags[0]} writes it, too")
+        done = run(folder, "--int8", "--bfloat16")
+        check(done.returncode == 1 and b"--bfloat16 excludes --int8" in done.stderr, f"one path alone\n{done.stderr!r}")
         done = run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3)
         check(done.returncode == 0 and done.stdout == run(folder, "--prompt", "tea", "--tokens", 5, "--seed", 3).stdout,
               "the same seed, the same text")

@@ -70,21 +70,18 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all:
-/// 0 where a step is no normal number; NaN, and so all products, where a weight is not finite.
+/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all: 0
+/// where a step is no normal number, not finite where a weight is not, and then all products with the column are not.
 inline float scale_of(std::int32_t largest) {
-  using Limits = std::numeric_limits<float>;
-  const float magnitude = std::bit_cast<float>(largest);
-  if (!(magnitude <= Limits::max())) return Limits::quiet_NaN();
-  return magnitude / 127 < Limits::min() ? 0.f : magnitude / 127;
+  const float scale = std::bit_cast<float>(largest) / 127;
+  return scale < std::numeric_limits<float>::min() ? 0.f : scale;
 }
 
-/// The nearest steps, ties to even.
+/// The nearest steps, ties to even; none where a scale is 0 or not finite.
 inline Bytes steps_of(Vec<float> weights, Vec<float> scales) {
   using V = Vec<float>;
   constexpr float ulp_is_one = 0x1.8p23f;
-  const V steps = select(scales > V{}, V(weights / scales), V{}), limit = splat<V>(127.f);
-  const V sums = min(max(steps, V(-limit)), limit) + splat<V>(ulp_is_one);
+  const V sums = select(scales > V{}, V(weights / scales), V{}) + splat<V>(ulp_is_one);
   return __builtin_convertvector((Vec<std::int32_t>)sums - std::bit_cast<std::int32_t>(ulp_is_one), Bytes);
 }
 
