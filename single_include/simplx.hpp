@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 33d1de267a787a4d
+// sha256 of the headers: f3ae4c31ad169cff
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1363,9 +1363,10 @@ __attribute__((always_inline)) inline V select(Condition condition, V yes, V no)
 }
 
 namespace detail {
-/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+/// Makes g++ forget where a vector is from: with a constant it compares and masks instead of taking the maximum, and
+/// what lies in memory it reads anew for each use.
 template <class V>
-__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+__attribute__((always_inline)) inline void in_register([[maybe_unused]] V& v) {
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
   if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
 #endif
@@ -1376,7 +1377,7 @@ __attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) 
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
+  detail::in_register(a), detail::in_register(b);
   return a > b ? a : b;
 }
 
@@ -1384,7 +1385,7 @@ __attribute__((always_inline)) inline V max(V a, V b) {
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
+  detail::in_register(a), detail::in_register(b);
   return a < b ? a : b;
 }
 
@@ -6520,8 +6521,8 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all: 0
-/// where a step is no normal number, not finite where a weight is not, and then all products with the column are not.
+/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all.
+/// 0 where a step is no normal number; not finite where a weight is not, and then no product with the column is.
 inline float scale_of(std::int32_t largest) {
   const float scale = std::bit_cast<float>(largest) / 127;
   return scale < std::numeric_limits<float>::min() ? 0.f : scale;
@@ -6848,11 +6849,10 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: memory brings four times as many bytes as floats, and few vectors of AVX2 would
-/// wait for the addition before.
-template <class B, int sums>
-inline constexpr int sums_in_turn =
-    std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+/// Sums of each number that take turns: few vectors of AVX2 would wait for the addition before.
+constexpr int sums_in_turn(int sums) {
+  return vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+}
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -6863,7 +6863,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   using V = Vec<S>;
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
-  constexpr int in_turn = sums_in_turn<B, rows * vectors>;
+  constexpr int in_turn = sums_in_turn(rows * vectors);
   V all_sums[in_turn][rows][vectors];
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
@@ -6877,7 +6877,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
     auto& sums = all_sums[ahead % in_turn];
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load_words<Words>(b + ahead * b_row + j * L);
+    for (int j = 0; j < vectors; ++j) {
+      right[j] = load_words<Words>(b + ahead * b_row + j * L);
+      if constexpr (rows > 1 && rows < tile_rows) detail::in_register(right[j]);  // g++ reads it again for each row
+    }
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));

@@ -75,11 +75,10 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: memory brings four times as many bytes as floats, and few vectors of AVX2 would
-/// wait for the addition before.
-template <class B, int sums>
-inline constexpr int sums_in_turn =
-    std::is_same_v<B, std::int8_t> && vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+/// Sums of each number that take turns: few vectors of AVX2 would wait for the addition before.
+constexpr int sums_in_turn(int sums) {
+  return vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
+}
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -90,7 +89,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   using V = Vec<S>;
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
-  constexpr int in_turn = sums_in_turn<B, rows * vectors>;
+  constexpr int in_turn = sums_in_turn(rows * vectors);
   V all_sums[in_turn][rows][vectors];
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
@@ -104,7 +103,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
     auto& sums = all_sums[ahead % in_turn];
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load_words<Words>(b + ahead * b_row + j * L);
+    for (int j = 0; j < vectors; ++j) {
+      right[j] = load_words<Words>(b + ahead * b_row + j * L);
+      if constexpr (rows > 1 && rows < tile_rows) detail::in_register(right[j]);  // g++ reads it again for each row
+    }
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));

@@ -70,8 +70,8 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all: 0
-/// where a step is no normal number, not finite where a weight is not, and then all products with the column are not.
+/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all.
+/// 0 where a step is no normal number; not finite where a weight is not, and then no product with the column is.
 inline float scale_of(std::int32_t largest) {
   const float scale = std::bit_cast<float>(largest) / 127;
   return scale < std::numeric_limits<float>::min() ? 0.f : scale;

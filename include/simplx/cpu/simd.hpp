@@ -124,9 +124,10 @@ __attribute__((always_inline)) inline V select(Condition condition, V yes, V no)
 }
 
 namespace detail {
-/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+/// Makes g++ forget where a vector is from: with a constant it compares and masks instead of taking the maximum, and
+/// what lies in memory it reads anew for each use.
 template <class V>
-__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+__attribute__((always_inline)) inline void in_register([[maybe_unused]] V& v) {
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
   if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
 #endif
@@ -137,7 +138,7 @@ __attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) 
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
+  detail::in_register(a), detail::in_register(b);
   return a > b ? a : b;
 }
 
@@ -145,7 +146,7 @@ __attribute__((always_inline)) inline V max(V a, V b) {
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
+  detail::in_register(a), detail::in_register(b);
   return a < b ? a : b;
 }
 
