@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f3ae4c31ad169cff
+// sha256 of the headers: cd72c72e253c1091
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6469,10 +6469,6 @@ void pack_transposed(const S* matrix, S* packed) {
 /// so that X W = (X B) diag(scale). Bytes become floats in registers, and are multiplied and added up as floats; the
 /// scale is the first thing that the product's epilogue does (gemm.hpp).
 
-#if defined(__SSE2__) && !defined(__CUDACC__)
-#include <immintrin.h>
-#endif
-
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Weights that become a vector of floats.
@@ -6484,9 +6480,10 @@ __attribute__((always_inline)) inline Vec<float> floats_of(Bytes bytes) {
   return (Vec<float>)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)bytes));
 #elif defined(__AVX2__) && !defined(__CUDACC__)
   return (Vec<float>)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, std::bit_cast<long long>(bytes))));
-#elif defined(__SSE2__) && !defined(__CUDACC__)
-  const __m128i word = _mm_cvtsi32_si128(std::bit_cast<int>(bytes)), twice = _mm_unpacklo_epi8(word, word);
-  return (Vec<float>)_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(twice, twice), 24));
+#elif !defined(__CUDACC__)
+  using Words = Vec<std::uint32_t>;  // each byte to the top of its word, and down again with its sign
+  const Words tops = splat<Words>(std::bit_cast<std::uint32_t>(bytes)) * Words{1u << 24, 1u << 16, 1u << 8, 1u};
+  return __builtin_convertvector((Vec<std::int32_t>)tops >> 24, Vec<float>);
 #else
   return __builtin_convertvector(bytes, Vec<float>);
 #endif
@@ -6849,10 +6846,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: few vectors of AVX2 would wait for the addition before.
-constexpr int sums_in_turn(int sums) {
-  return vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
-}
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before.
+constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -6933,17 +6928,18 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   }
 }
 
-/// What is left below the last full tile, by halves: 4, 2, 1 rows.
+/// What is left below the last full tile: 8 and 4 rows if there are as many, and then 3, 2 or 1.
 template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
                                                     const B* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
-    if (left & rows) {
+    if (left >= rows) {
       tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
       a += rows * a_row;
       c += rows * c_row;
+      left -= rows;
     }
-    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
+    row_tail<(rows > 4 ? 4 : rows - 1), vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
   }
 }
 

@@ -75,10 +75,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: few vectors of AVX2 would wait for the addition before.
-constexpr int sums_in_turn(int sums) {
-  return vector_bytes == 32 && sums < 8 ? std::min(tile_steps, 8 / sums) : 1;
-}
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before.
+constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
@@ -159,17 +157,18 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   }
 }
 
-/// What is left below the last full tile, by halves: 4, 2, 1 rows.
+/// What is left below the last full tile: 8 and 4 rows if there are as many, and then 3, 2 or 1.
 template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
                                                     const B* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
-    if (left & rows) {
+    if (left >= rows) {
       tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
       a += rows * a_row;
       c += rows * c_row;
+      left -= rows;
     }
-    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
+    row_tail<(rows > 4 ? 4 : rows - 1), vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
   }
 }
 

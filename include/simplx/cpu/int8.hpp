@@ -18,10 +18,6 @@
 #include <cstdint>
 #include <limits>
 
-#if defined(__SSE2__) && !defined(__CUDACC__)
-#include <immintrin.h>
-#endif
-
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
 /// Weights that become a vector of floats.
@@ -33,9 +29,10 @@ __attribute__((always_inline)) inline Vec<float> floats_of(Bytes bytes) {
   return (Vec<float>)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32((__m128i)bytes));
 #elif defined(__AVX2__) && !defined(__CUDACC__)
   return (Vec<float>)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_set_epi64x(0, std::bit_cast<long long>(bytes))));
-#elif defined(__SSE2__) && !defined(__CUDACC__)
-  const __m128i word = _mm_cvtsi32_si128(std::bit_cast<int>(bytes)), twice = _mm_unpacklo_epi8(word, word);
-  return (Vec<float>)_mm_cvtepi32_ps(_mm_srai_epi32(_mm_unpacklo_epi16(twice, twice), 24));
+#elif !defined(__CUDACC__)
+  using Words = Vec<std::uint32_t>;  // each byte to the top of its word, and down again with its sign
+  const Words tops = splat<Words>(std::bit_cast<std::uint32_t>(bytes)) * Words{1u << 24, 1u << 16, 1u << 8, 1u};
+  return __builtin_convertvector((Vec<std::int32_t>)tops >> 24, Vec<float>);
 #else
   return __builtin_convertvector(bytes, Vec<float>);
 #endif
