@@ -61,8 +61,7 @@ void write(const Options& options) {
 
   const std::vector<std::int32_t> prompt = tokenizer.encode(options.prompt);
   const Index longest = std::clamp<Index>(std::ssize(prompt) + options.tokens, 1, model.context);
-  Stream<logits_of<model>, Cpu<float, path>> stream(
-      net, {.context = longest, .threads = options.threads, .sequences = options.samples});
+  Stream stream(net, {.context = longest, .threads = options.threads, .sequences = options.samples});
   std::vector<Sampler> draws = flags::samplers(options.sampling, options.samples);
   token_text::Texts texts(tokenizer, draws.size());
   texts.begin(prompt);

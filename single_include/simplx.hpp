@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: cd72c72e253c1091
+// sha256 of the headers: e06a33b804a89a0b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3446,8 +3446,9 @@ struct Randomness {
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
-/// int8: as vectors, but products with parameters read bytes, to which each column of them is rounded (cpu/int8.hpp):
-/// forward passes of few rows, such as tokens of a stream, wait for a quarter of the memory. It has no backward.
+/// int8: as vectors, but products with parameters read bytes, to which each column of them is rounded (cpu/int8.hpp),
+/// so that forward passes of few rows, such as tokens of a stream, wait for a quarter of the memory. Products of less
+/// than a third of a vector of columns stay float, and keys that a stream folds into queries. It has no backward.
 enum class Path : int { fast, reference, bfloat16, vectors, int8 };
 
 class Gpu;   // cuda/gpu.cuh
@@ -5985,7 +5986,8 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 template <class S, Path path = Path::fast>
 struct Cpu {
   static_assert((path != Path::bfloat16 && path != Path::int8) || std::is_same_v<S, float>,
-                "simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>");
+                "simplx: Path::bfloat16 and Path::int8 round what products read of floats: use "
+                "Cpu<float, Path::bfloat16> or Cpu<float, Path::int8>");
   using Scalar = S;
   /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
   static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;
@@ -6518,14 +6520,15 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all.
-/// 0 where a step is no normal number; not finite where a weight is not, and then no product with the column is.
-inline float scale_of(std::int32_t largest) {
-  const float scale = std::bit_cast<float>(largest) / 127;
+/// The scale of a column whose largest magnitude is known: 0 where a step would be no normal number. Where a weight is
+/// not finite, it is not, either, and so is no product with the column.
+inline float scale_of(float largest) {
+  const float scale = largest / 127;
   return scale < std::numeric_limits<float>::min() ? 0.f : scale;
 }
 
-/// The nearest steps, ties to even; none where a scale is 0 or not finite.
+/// The nearest steps, ties to even: of the sum with 1.5 * 2^23 the last bits are a whole number. They are 0 where a
+/// scale is 0 or NaN, and of no account where it is infinite.
 inline Bytes steps_of(Vec<float> weights, Vec<float> scales) {
   using V = Vec<float>;
   constexpr float ulp_is_one = 0x1.8p23f;
@@ -6552,6 +6555,7 @@ void pack_bytes(Index K, Index N, const float* matrix, float* packed) {
     return count > 0 ? load_lanes(matrix + row * cols + col, count) : V{};
   };
 
+  // The largest magnitudes come first, by their bits, whose order is that of the numbers, with NaN above all.
   std::fill_n(scales, round_up(N, alignment), 0.f);
   for (Index row = 0; row < rows; ++row) {
     Bits largest_of_row{};
@@ -6565,12 +6569,16 @@ void pack_bytes(Index K, Index N, const float* matrix, float* packed) {
     }
     if constexpr (transposed) scales[row] = std::bit_cast<float>(largest(largest_of_row));
   }
-  for (Index n = 0; n < N; ++n) scales[n] = scale_of(std::bit_cast<std::int32_t>(scales[n]));
+  for (Index n = 0; n < N; ++n) scales[n] = scale_of(scales[n]);
 
   // Calls f(where its first row goes, bytes from row to row) for a vector of columns.
   const auto in_panel = [&](Index n, const auto& f) __attribute__((always_inline)) {
     const Index panel = n / wide * wide;
-    panel + wide <= N ? f(bytes + panel * K + (n - panel), wide) : f(bytes + n * K, L);
+    if (panel + wide <= N) {
+      f(bytes + panel * K + (n - panel), wide);
+    } else {
+      f(bytes + n * K, L);
+    }
   };
   if constexpr (transposed) {
     for (Index n = 0; n < N; n += L) {
@@ -6846,7 +6854,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before.
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. (So few
+/// rows are rounded otherwise than as some of many.)
 constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
@@ -8243,12 +8252,12 @@ constexpr Index packed_room(Index rows, Index cols) {
   return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
 }
 
-/// Said once for all products.
+/// Whether products have gradients; one error for all that have none.
 template <class Backend>
 constexpr bool has_backward() {
   static_assert(!Backend::to_bytes,
-                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load "
-                "what was trained into an Inference<model, Cpu<float, Path::int8>>");
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train on Cpu<float>, and load "
+                "what was trained into an Inference or Evaluation on Cpu<float, Path::int8>");
   return !Backend::to_bytes;
 }
 
@@ -8270,7 +8279,7 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
-  /// Whether W is rounded to bytes, which takes less room than floats unless there is but a number of each column.
+  /// Whether W is rounded to bytes. A single row would need more room with its scales than as floats.
   static constexpr bool to_bytes = Backend::to_bytes && prepared && by_panels(N) && K > 1;
   /// Whether products of dual numbers are those of their parts.
   static constexpr bool wide = K >= 4 && N >= 4;
@@ -8342,6 +8351,7 @@ struct LinearProduct {
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
   /// one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, detail::Turn* turn) {
+    if constexpr (!has_backward<Backend>()) return;
     constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
     const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {
@@ -13402,7 +13412,7 @@ inline constexpr GraphView view_of{.count = G::count,
 // ---- simplx/cpu/memory.hpp
 
 /// \file simplx/cpu/memory.hpp
-/// Buffer: aligned memory filled with zeros, its pages present from the beginning, unless they shall come later.
+/// Buffer: aligned memory filled with zeros, its pages present from the beginning.
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -13410,24 +13420,21 @@ inline constexpr GraphView view_of{.count = G::count,
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Whether memory is filled with zeros, so that no page faults happen later, or left for those who write it first.
-enum class Pages : bool { present, when_written };
-
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///
-/// Cost    one allocation
+/// Cost    one allocation; touched once here, so that no page faults happen later
 template <class S>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(Index size, Pages pages = Pages::present) : size_(size) {
+  explicit Buffer(Index size) : size_(size) {
     if (size == 0) return;
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(S);
     data_ = static_cast<S*>(::operator new(bytes, alignment_of(size)));
 #if defined(__linux__)
     if (bytes >= huge_from) madvise(data_, bytes, MADV_HUGEPAGE);
 #endif
-    if (pages == Pages::present) std::memset(static_cast<void*>(data_), 0, bytes);
+    std::memset(static_cast<void*>(data_), 0, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
@@ -17814,7 +17821,7 @@ class Inference : public detail::LogitsModel<model> {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements, Backend::to_bytes ? cpu::Pages::when_written : cpu::Pages::present) {
+        packed_(G::layout.packed_elements) {
     if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }
@@ -19875,7 +19882,7 @@ struct streamed_on<Backend, "custom"> : by_row {
 /// \file simplx/generate/stream.hpp
 /// Stream: a model evaluated token by token, from the expression it was trained with.
 ///
-///     Stream<logits_of<tiny>> stream(net);
+///     Stream stream(net);                       // of the model and the backend of an Inference
 ///     stream.feed(prompt);                      // logits of the last token
 ///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
 ///
@@ -19996,6 +20003,8 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   cpu::Buffer<S> remembered_, scratch_;
   std::span<const S> logits_;  ///< of the last chunk
 };
+template <auto const& model, class Backend>
+Stream(Inference<model, Backend>&, const StreamOptions& = {}) -> Stream<model, Backend>;
 
 }  // namespace simplx
 

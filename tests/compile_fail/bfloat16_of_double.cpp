@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
-// doc: Products that round to bfloat16 are asked for in double.
-// expect: error: .*simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>
+// doc: Products that round to bfloat16, or to bytes, are asked for in double.
+// expect: error: .*simplx: Path::bfloat16 and Path::int8 round what products read of floats: use Cpu<float, Path::bfloat16> or Cpu<float, Path::int8>
 #include <simplx/cpu/cpu.hpp>
 
 using namespace simplx;

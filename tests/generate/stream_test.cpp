@@ -142,7 +142,7 @@ TEST_CASE("weights in bytes give the logits of the sequence, near those of float
   std::ranges::copy(std::as_const(exact).parameters(), net.parameters().begin());
   const auto tokens = test::some_tokens(large_context, exact.vocab());
   const auto streamed = [&](int threads) {
-    Stream<logits_of<large_plain>, Bytes> stream(net, {.chunk = 100, .threads = threads});
+    Stream stream(net, {.chunk = 100, .threads = threads});
     std::vector<float> found;
     std::size_t begin = 0;
     for (const std::size_t count : {100, 1, 40, 1, 4, 173, 1}) {

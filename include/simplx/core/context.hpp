@@ -31,8 +31,9 @@ struct Randomness {
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
-/// int8: as vectors, but products with parameters read bytes, to which each column of them is rounded (cpu/int8.hpp):
-/// forward passes of few rows, such as tokens of a stream, wait for a quarter of the memory. It has no backward.
+/// int8: as vectors, but products with parameters read bytes, to which each column of them is rounded (cpu/int8.hpp),
+/// so that forward passes of few rows, such as tokens of a stream, wait for a quarter of the memory. Products of less
+/// than a third of a vector of columns stay float, and keys that a stream folds into queries. It has no backward.
 enum class Path : int { fast, reference, bfloat16, vectors, int8 };
 
 class Gpu;   // cuda/gpu.cuh

@@ -25,7 +25,8 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 template <class S, Path path = Path::fast>
 struct Cpu {
   static_assert((path != Path::bfloat16 && path != Path::int8) || std::is_same_v<S, float>,
-                "simplx: Path::bfloat16 and Path::int8 round the operands of products in float: use Cpu<float, path>");
+                "simplx: Path::bfloat16 and Path::int8 round what products read of floats: use "
+                "Cpu<float, Path::bfloat16> or Cpu<float, Path::int8>");
   using Scalar = S;
   /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
   static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;

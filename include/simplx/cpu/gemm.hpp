@@ -75,7 +75,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before.
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. (So few
+/// rows are rounded otherwise than as some of many.)
 constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants

@@ -67,14 +67,15 @@ auto packed_bytes(Index N, Float* packed) {
   return reinterpret_cast<Byte*>(packed + round_up(N, alignment));
 }
 
-/// The scale of a column by the bits of its largest magnitude, whose order is that of the numbers, with NaN above all.
-/// 0 where a step is no normal number; not finite where a weight is not, and then no product with the column is.
-inline float scale_of(std::int32_t largest) {
-  const float scale = std::bit_cast<float>(largest) / 127;
+/// The scale of a column whose largest magnitude is known: 0 where a step would be no normal number. Where a weight is
+/// not finite, it is not, either, and so is no product with the column.
+inline float scale_of(float largest) {
+  const float scale = largest / 127;
   return scale < std::numeric_limits<float>::min() ? 0.f : scale;
 }
 
-/// The nearest steps, ties to even; none where a scale is 0 or not finite.
+/// The nearest steps, ties to even: of the sum with 1.5 * 2^23 the last bits are a whole number. They are 0 where a
+/// scale is 0 or NaN, and of no account where it is infinite.
 inline Bytes steps_of(Vec<float> weights, Vec<float> scales) {
   using V = Vec<float>;
   constexpr float ulp_is_one = 0x1.8p23f;
@@ -101,6 +102,7 @@ void pack_bytes(Index K, Index N, const float* matrix, float* packed) {
     return count > 0 ? load_lanes(matrix + row * cols + col, count) : V{};
   };
 
+  // The largest magnitudes come first, by their bits, whose order is that of the numbers, with NaN above all.
   std::fill_n(scales, round_up(N, alignment), 0.f);
   for (Index row = 0; row < rows; ++row) {
     Bits largest_of_row{};
@@ -114,12 +116,16 @@ void pack_bytes(Index K, Index N, const float* matrix, float* packed) {
     }
     if constexpr (transposed) scales[row] = std::bit_cast<float>(largest(largest_of_row));
   }
-  for (Index n = 0; n < N; ++n) scales[n] = scale_of(std::bit_cast<std::int32_t>(scales[n]));
+  for (Index n = 0; n < N; ++n) scales[n] = scale_of(scales[n]);
 
   // Calls f(where its first row goes, bytes from row to row) for a vector of columns.
   const auto in_panel = [&](Index n, const auto& f) __attribute__((always_inline)) {
     const Index panel = n / wide * wide;
-    panel + wide <= N ? f(bytes + panel * K + (n - panel), wide) : f(bytes + n * K, L);
+    if (panel + wide <= N) {
+      f(bytes + panel * K + (n - panel), wide);
+    } else {
+      f(bytes + n * K, L);
+    }
   };
   if constexpr (transposed) {
     for (Index n = 0; n < N; n += L) {

@@ -31,12 +31,12 @@ constexpr Index packed_room(Index rows, Index cols) {
   return std::max(packed_matrix(rows, cols), packed_matrix(cols, rows));
 }
 
-/// Said once for all products.
+/// Whether products have gradients; one error for all that have none.
 template <class Backend>
 constexpr bool has_backward() {
   static_assert(!Backend::to_bytes,
-                "simplx: Path::int8 rounds weights to bytes, which have no backward: train with Path::fast, and load "
-                "what was trained into an Inference<model, Cpu<float, Path::int8>>");
+                "simplx: Path::int8 rounds weights to bytes, which have no backward: train on Cpu<float>, and load "
+                "what was trained into an Inference or Evaluation on Cpu<float, Path::int8>");
   return !Backend::to_bytes;
 }
 
@@ -58,7 +58,7 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
-  /// Whether W is rounded to bytes, which takes less room than floats unless there is but a number of each column.
+  /// Whether W is rounded to bytes. A single row would need more room with its scales than as floats.
   static constexpr bool to_bytes = Backend::to_bytes && prepared && by_panels(N) && K > 1;
   /// Whether products of dual numbers are those of their parts.
   static constexpr bool wide = K >= 4 && N >= 4;
@@ -130,6 +130,7 @@ struct LinearProduct {
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
   /// one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, detail::Turn* turn) {
+    if constexpr (!has_backward<Backend>()) return;
     constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
     const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {

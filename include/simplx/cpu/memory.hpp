@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/memory.hpp
-/// Buffer: aligned memory filled with zeros, its pages present from the beginning, unless they shall come later.
+/// Buffer: aligned memory filled with zeros, its pages present from the beginning.
 
 #include <simplx/core/shape.hpp>
 
@@ -17,24 +17,21 @@
 
 namespace simplx::inline SIMPLX_TARGET::cpu {
 
-/// Whether memory is filled with zeros, so that no page faults happen later, or left for those who write it first.
-enum class Pages : bool { present, when_written };
-
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///
-/// Cost    one allocation
+/// Cost    one allocation; touched once here, so that no page faults happen later
 template <class S>
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(Index size, Pages pages = Pages::present) : size_(size) {
+  explicit Buffer(Index size) : size_(size) {
     if (size == 0) return;
     const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(S);
     data_ = static_cast<S*>(::operator new(bytes, alignment_of(size)));
 #if defined(__linux__)
     if (bytes >= huge_from) madvise(data_, bytes, MADV_HUGEPAGE);
 #endif
-    if (pages == Pages::present) std::memset(static_cast<void*>(data_), 0, bytes);
+    std::memset(static_cast<void*>(data_), 0, bytes);
   }
   Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {

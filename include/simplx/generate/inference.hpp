@@ -74,7 +74,7 @@ class Inference : public detail::LogitsModel<model> {
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        packed_(G::layout.packed_elements, Backend::to_bytes ? cpu::Pages::when_written : cpu::Pages::present) {
+        packed_(G::layout.packed_elements) {
     if (options.initial_values) initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }

@@ -4,7 +4,7 @@
 /// \file simplx/generate/stream.hpp
 /// Stream: a model evaluated token by token, from the expression it was trained with.
 ///
-///     Stream<logits_of<tiny>> stream(net);
+///     Stream stream(net);                       // of the model and the backend of an Inference
 ///     stream.feed(prompt);                      // logits of the last token
 ///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
 ///
@@ -129,5 +129,7 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   cpu::Buffer<S> remembered_, scratch_;
   std::span<const S> logits_;  ///< of the last chunk
 };
+template <auto const& model, class Backend>
+Stream(Inference<model, Backend>&, const StreamOptions& = {}) -> Stream<model, Backend>;
 
 }  // namespace simplx
