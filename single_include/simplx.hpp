@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: aaf35bbdeedb27fd
+// sha256 of the headers: 6ae41dcb7e0cb367
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6855,7 +6855,8 @@ inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
 /// Sums of each number that take turns, where they may: fewer than eight vectors of AVX2 would wait for the addition
-/// before. Few rows are then rounded otherwise than among many, so that no training does it.
+/// before. Few rows are then rounded otherwise than among many, which those of floats are not: a row has the same bits
+/// among any others, and those of training.
 constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
@@ -7094,15 +7095,14 @@ __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin,
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
 /// b are numbers of c's type, or pairs (bfloat16.hpp); those of b may be bytes (int8.hpp). Where c is added to there is
-/// no epilogue. A team's threads take columns each: every number is the same sum for any of them. In a graph without a
-/// backward, where there may be a team, sums of few rows take turns.
+/// no epilogue. A team's threads take columns each: every number is the same sum for any of them.
 ///
 /// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
 template <Index K, Index N, Write mode, class W, class B, class S, class Epilogue, class Threads = std::nullptr_t>
 void gemm(Index rows, const W* a, const B* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index wide = panel_width<S>, panels = N / wide;
-  constexpr bool turns = !std::is_null_pointer_v<Threads> || std::is_same_v<B, std::int8_t>;
+  constexpr bool turns = std::is_same_v<B, std::int8_t>;
   if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {
     gemm_columns<K, N, mode, turns>(rows, Static<0>{}, Static<N>{}, a, packed, c, epilogue);
   } else {
