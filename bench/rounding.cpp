@@ -51,6 +51,7 @@ void run(bench::Rows& rows, const char* block, const Corpus& text, long steps) {
   }
   std::vector<TokenBatch> held_out;
   const Index batches = std::min<Index>(32, unseen.windows() / sequences);
+  if (batches == 0) throw Error("too little text is held out", "give more by --text, of several files");
   for (Index i = 0; i < batches; ++i) {
     unseen.at(i * (unseen.windows() / batches), batch);
     held_out.push_back(batch);

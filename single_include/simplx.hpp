@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6ae41dcb7e0cb367
+// sha256 of the headers: ef17020a63e4541f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6854,22 +6854,24 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns, where they may: fewer than eight vectors of AVX2 would wait for the addition
-/// before. Few rows are then rounded otherwise than among many, which those of floats are not: a row has the same bits
-/// among any others, and those of training.
-constexpr int sums_in_turn(int sums) { return vector_bytes == 32 ? std::min(tile_steps, (7 + sums) / sums) : 1; }
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. So few rows
+/// are rounded otherwise than among many, and only those of bytes are: a row of floats has the same bits among any.
+template <class B>
+constexpr int sums_in_turn(int sums) {
+  const bool turns = std::is_same_v<B, std::int8_t> && vector_bytes == 32;
+  return turns ? std::min(tile_steps, (7 + sums) / sums) : 1;
+}
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
 /// where it is called are part of its instructions.
-template <int rows, int vectors, Write mode, bool turns = false, class W, class B, class S, class Epilogue,
-          class Fetch = NoFetch>
+template <int rows, int vectors, Write mode, class W, class B, class S, class Epilogue, class Fetch = NoFetch>
 __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                                 Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
                                                 Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
-  constexpr int in_turn = turns ? sums_in_turn(rows * vectors) : 1;
+  constexpr int in_turn = sums_in_turn<B>(rows * vectors);
   V all_sums[in_turn][rows][vectors];
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
@@ -6940,52 +6942,51 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
 }
 
 /// What is left below the last full tile: 8 and 4 rows if there are as many, and then 3, 2 or 1.
-template <int rows, int vectors, Write mode, bool turns, class W, class B, class S>
+template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
                                                     const B* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
     if (left >= rows) {
-      tile<rows, vectors, mode, turns>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
+      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
       a += rows * a_row;
       c += rows * c_row;
       left -= rows;
     }
-    row_tail<(rows > 4 ? 4 : rows - 1), vectors, mode, turns>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
+    row_tail<(rows > 4 ? 4 : rows - 1), vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
   }
 }
 
 /// Sums without their epilogue, so that one function does for products of all sizes and epilogues: each of them would
 /// have to compile all these tiles again.
-template <int rows, int vectors, Write mode, bool turns = false, class W, class B, class S>
+template <int rows, int vectors, Write mode, class W, class B, class S>
 __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const B* b,
                                          Index b_row, S* c, Index c_row) {
-  row_tail<rows, vectors, mode, turns>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
+  row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
 }
 
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, bool turns = false, class W, class B, class S, class Epilogue,
-          class FetchOf>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
                                                  const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
   SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    tile<rows_per_tile, vectors, mode, turns>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                              epilogue, i, col, fetch(i));
+    tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, epilogue, i,
+                                       col, fetch(i));
   }
   if (i == rows) return;
   constexpr int half = half_below(rows_per_tile);
   if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
-    rows_left<half, vectors, mode, turns>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row);
+    rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row);
   } else {
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
     alignas(64) S sums[(rows_per_tile - 1) * width];
     const int left = static_cast<int>(rows - i);  // of an Index g++ may warn, wrongly, that rows beyond 2^59 overflow
-    rows_left<half, vectors, mode, turns>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
     const S* sum = sums;
     SIMPLX_ROLLED
     for (int k = 0; k < left; ++k, ++i) {
@@ -6995,26 +6996,25 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     }
   }
 }
-template <int rows_per_tile, int vectors, Write mode, bool turns = false, class W, class B, class S, class Epilogue>
+template <int rows_per_tile, int vectors, Write mode, class W, class B, class S, class Epilogue>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
                                                  const B* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col) {
-  panel<rows_per_tile, vectors, mode, turns>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
-                                             [](Index) { return NoFetch{}; });
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
+                                      [](Index) { return NoFetch{}; });
 }
 
 /// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
 /// beyond is not stored.
-template <Index width, Write mode, bool turns = false, class W, class B, class S, class ARow, class ACol, class CRow,
-          class Epilogue>
+template <Index width, Write mode, class W, class B, class S, class ARow, class ACol, class CRow, class Epilogue>
 void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const B* b, S* c, CRow c_row,
                 const Epilogue& epilogue, Index col) {
   constexpr Index L = lanes<S>, together = 8;
   for (Index begin = 0; begin < rows; begin += together) {
     const Index count = std::min(together, rows - begin);
     S block[together * L];
-    panel<together, 1, Write::store, turns>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block,
-                                            Static<L>{}, NoEpilogue{}, 0);
+    panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
+                                     NoEpilogue{}, 0);
     for (Index i = 0; i < count; ++i) {
       each_left<S, width>(0, [&]<class V>(Index j) __attribute__((always_inline)) {
         Register<V> value = epilogue.template at<V>(load<V>(block + i * L + j), begin + i, col + j);
@@ -7040,8 +7040,7 @@ struct Completing {
 
 /// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm), in columns [begin, end):
 /// from a wide panel on, up to another or the end.
-template <Index K, Index N, Write mode, bool turns, class Inner, class Begin, class End, class W, class B, class S,
-          class Epilogue>
+template <Index K, Index N, Write mode, class Inner, class Begin, class End, class W, class B, class S, class Epilogue>
 __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, Begin begin, End end, const W* a,
                                           const B* packed, S* c, const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
@@ -7051,20 +7050,20 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, B
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = begin; col < std::min<Index>(end, whole); col += wide) {
     const B* next = panel_at(col + wide, wide);
-    panel<tile_rows, tile_vectors, mode, turns>(
+    panel<tile_rows, tile_vectors, mode>(
         rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
         col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
   }
   if (end < N) return;
   if constexpr (whole < vectors) {
     for (Index col = whole; col < vectors; col += lanes<S>) {
-      panel<8, 1, mode, turns>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, lanes<S>), Static<lanes<S>>{},
-                               c + col, Static<N>{}, epilogue, col);
+      panel<8, 1, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, lanes<S>), Static<lanes<S>>{}, c + col,
+                        Static<N>{}, epilogue, col);
     }
   }
   if constexpr (vectors < N) {
-    last_panel<N - vectors, mode, turns>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(vectors, lanes<S>),
-                                         c + vectors, Static<N>{}, epilogue, vectors);
+    last_panel<N - vectors, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(vectors, lanes<S>), c + vectors,
+                                  Static<N>{}, epilogue, vectors);
   }
 }
 
@@ -7073,16 +7072,16 @@ __attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, B
 inline constexpr Index panel_bytes = 256 << 10;
 
 /// The columns [begin, end) of gemm.
-template <Index K, Index N, Write mode, bool turns, class Begin, class End, class W, class B, class S, class Epilogue>
+template <Index K, Index N, Write mode, class Begin, class End, class W, class B, class S, class Epilogue>
 __attribute__((always_inline)) inline void gemm_columns(Index rows, Begin begin, End end, const W* a, const B* packed,
                                                         S* c, const Epilogue& epilogue) {
   constexpr Index together = panel_bytes / (panel_width<S> * sizeof(B)), blocks = (K + together - 1) / together;
   const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
     const Index from = K * i / blocks, to = K * (i + 1) / blocks;
-    gemm_block<K, N, block_mode, turns>(rows, from, to - from, begin, end, a, packed, c, last);
+    gemm_block<K, N, block_mode>(rows, from, to - from, begin, end, a, packed, c, last);
   };
   if constexpr (blocks == 1) {
-    gemm_block<K, N, mode, turns>(rows, 0, Static<K>{}, begin, end, a, packed, c, epilogue);
+    gemm_block<K, N, mode>(rows, 0, Static<K>{}, begin, end, a, packed, c, epilogue);
   } else {
     constexpr std::integral_constant<Write, Write::store> store{};
     constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
@@ -7102,12 +7101,11 @@ template <Index K, Index N, Write mode, class W, class B, class S, class Epilogu
 void gemm(Index rows, const W* a, const B* packed, S* c, const Epilogue& epilogue, Threads team = nullptr) {
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index wide = panel_width<S>, panels = N / wide;
-  constexpr bool turns = std::is_same_v<B, std::int8_t>;
   if constexpr (panels < 2 || std::is_null_pointer_v<Threads>) {
-    gemm_columns<K, N, mode, turns>(rows, Static<0>{}, Static<N>{}, a, packed, c, epilogue);
+    gemm_columns<K, N, mode>(rows, Static<0>{}, Static<N>{}, a, packed, c, epilogue);
   } else {
     divide(team, panels, rows * K * N, [&](Index first, Index last) {
-      gemm_columns<K, N, mode, turns>(rows, first * wide, last == panels ? N : last * wide, a, packed, c, epilogue);
+      gemm_columns<K, N, mode>(rows, first * wide, last == panels ? N : last * wide, a, packed, c, epilogue);
     });
   }
 }
