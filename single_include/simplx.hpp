@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ef17020a63e4541f
+// sha256 of the headers: cba88b349a823fe4
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6854,8 +6854,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. So few rows
-/// are rounded otherwise than among many, and only those of bytes are: a row of floats has the same bits among any.
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. Few rows
+/// are then rounded otherwise than among many, so only bytes do it: a row of floats has the same bits among any others.
 template <class B>
 constexpr int sums_in_turn(int sums) {
   const bool turns = std::is_same_v<B, std::int8_t> && vector_bytes == 32;

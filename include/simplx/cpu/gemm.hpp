@@ -75,8 +75,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
-/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. Few rows are
-/// then rounded otherwise than among many, so only bytes do it: a row of floats has the same bits among any others.
+/// Sums of each number that take turns: fewer than eight vectors of AVX2 would wait for the addition before. Few rows
+/// are then rounded otherwise than among many, so only bytes do it: a row of floats has the same bits among any others.
 template <class B>
 constexpr int sums_in_turn(int sums) {
   const bool turns = std::is_same_v<B, std::int8_t> && vector_bytes == 32;
