@@ -46,15 +46,17 @@ template <class S, class Each>
 void masked_softmax(const AttentionSize& size, S slope, Eigen::Map<DenseMatrix<S>>& scores, Each each) {
   using std::log;
   for (Index i = 0; i < scores.rows(); ++i) {
-    auto seen = scores.row(i).head(size.mask == Mask::causal ? i + 1 : scores.cols());
+    const Index begin = size.first_key(i), end = size.keys_end(i + 1, scores.cols());
+    auto seen = scores.row(i).segment(begin, end - begin);
     if (size.alibi) {
-      for (Index j = 0; j < seen.size(); ++j) seen(j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
+      for (Index j = begin; j < end; ++j) scores(i, j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
     }
     const S largest = seen.maxCoeff();
     seen = (seen.array() - largest).exp().matrix();
     const S sum = seen.sum();
     seen /= sum;
-    scores.row(i).tail(scores.cols() - seen.size()).setZero();
+    scores.row(i).head(begin).setZero();
+    scores.row(i).tail(scores.cols() - end).setZero();
     each(i, largest + log(sum));
   }
 }

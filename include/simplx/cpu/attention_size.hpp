@@ -4,11 +4,13 @@
 /// \file simplx/cpu/attention_size.hpp
 /// What one attention is: its sizes, how a head mixes values and what it sees, and the addresses of its operands.
 ///
-/// | mixing    | O = M V with M =             |   | mask   | query i sees       |
-/// |-----------|------------------------------|---|--------|--------------------|
-/// | softmax   | A                            |   | causal | keys j <= i        |
-/// | skip_init | alpha I + beta A             |   | full   | the whole sequence |
+/// | mixing    | O = M V with M =             |   | mask   | query i sees       | with a window, keys |
+/// |-----------|------------------------------|---|--------|--------------------|---------------------|
+/// | softmax   | A                            |   | causal | keys j <= i        | i - window < j <= i |
+/// | skip_init | alpha I + beta A             |   | full   | the whole sequence | |i - j| < window    |
 /// | shaped    | alpha I + beta A - gamma C   |
+///
+/// Shaped attention has no window here: its C is that of the whole sequence.
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
@@ -37,6 +39,19 @@ struct AttentionSize {
   Mask mask = Mask::causal;
   bool alibi = false;
   bool drops = false;  ///< weights, as the operands say
+  int window = 0;      ///< tokens that a query sees, itself the last, or the one in the middle; 0: there is no window
+
+  /// Whether query i sees key j of its sequence.
+  SIMPLX_HD constexpr bool sees(Index i, Index j) const {
+    const bool near = window == 0 || (i - j < window && j - i < window);
+    return near && (mask == Mask::full || j <= i);
+  }
+  /// The keys that queries first .. last - 1 of so many rows see between them.
+  SIMPLX_HD constexpr Index first_key(Index first) const { return window == 0 || first < window ? 0 : first - window + 1; }
+  SIMPLX_HD constexpr Index keys_end(Index last, Index rows) const {
+    if (mask == Mask::causal) return last;
+    return window == 0 || rows - last < window ? rows : last + window - 1;
+  }
 };
 
 /// From what the dropped weights of an attention are drawn.

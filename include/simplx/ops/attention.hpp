@@ -10,6 +10,8 @@
 ///
 ///     A_h = softmax(Q_h K_h^T / sqrt(d_k) + mask - m_h |i - j|),  C_h = A_h at zero queries
 ///
+/// The mask leaves each token those before it and itself, or all of them, and of these with a window the nearest.
+///
 /// | symbol  | shape                | meaning                                                          |
 /// |---------|----------------------|------------------------------------------------------------------|
 /// | Q, K    | (tokens, H * d_k)    | query and key, head h in column block h                          |
@@ -29,25 +31,29 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`,
-/// `{.count = 8, .dropout = 0.1}`.
+/// `{.count = 8, .dropout = 0.1}`, `{.count = 8, .window = 256}`.
 struct Heads {
   int count = 1;
   Mask mask = Mask::causal;
   bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
   double dropout = 0;  ///< in training, of the weights: the rate is a hyper(...), "dropout.rate"; 0 leaves no trace
+  int window = 0;      ///< token i sees those j with |i - j| < window, as the mask lets it; 0: however far
 };
 
 namespace detail {
 
 constexpr Attributes attributes_of(const Heads& heads) {
-  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi, heads.dropout != 0}};
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi + 2 * (heads.dropout != 0),
+                       heads.window}};
 }
 constexpr Heads heads_in(Attributes attributes) {
-  return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
-          attributes.integers[2] != 0};
+  return {.count = static_cast<int>(attributes.integers[0]),
+          .mask = static_cast<Mask>(attributes.integers[1]),
+          .alibi = attributes.integers[2] % 2 != 0,
+          .window = static_cast<int>(attributes.integers[3])};
 }
 
-constexpr bool drops_weights(Attributes attributes) { return attributes.integers[3] != 0; }
+constexpr bool drops_weights(Attributes attributes) { return attributes.integers[2] / 2 != 0; }
 
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias; the rate if weights are dropped.
 template <AttentionMatrix matrix>
@@ -77,7 +83,8 @@ struct attention_op : kernel_op {
   static constexpr Index saved(const Attributes& attributes, auto...) { return heads_in(attributes).count; }
   static std::string settings(const Attributes& attributes) {
     const Heads heads = heads_in(attributes);
-    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
+    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full") +
+           (heads.window == 0 ? "" : ", window " + std::to_string(heads.window));
   }
 
   template <class F, bool drops = drops_weights(F::attributes)>
@@ -88,7 +95,8 @@ struct attention_op : kernel_op {
       .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
       .alibi = heads_in(F::attributes).alibi,
-      .drops = drops};
+      .drops = drops,
+      .window = heads_in(F::attributes).window};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -101,8 +109,7 @@ struct attention_op : kernel_op {
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
     const double length = static_cast<double>(rows.tokens) / static_cast<double>(rows.sequences);
-    const double pairs = causal && size<F>.mask == Mask::causal ? (length + 1) / 2 : length;
-    return 2 * static_cast<double>(rows.tokens) * pairs *
+    return 2 * static_cast<double>(rows.tokens) * keys_of_query<F>(length, causal) *
            static_cast<double>(F::template shape<0>.cols + F::template shape<2>.cols);
   }
 
@@ -153,6 +160,15 @@ struct attention_op : kernel_op {
   }
 
  private:
+  /// How many keys a query of a sequence sees, on average; `causal`: without what a causal mask leaves out.
+  template <class F>
+  static constexpr double keys_of_query(double length, bool causal) {
+    constexpr double window = size<F>.window;
+    const double most = window == 0 || window > length ? length : window;
+    const double to_one_side = most - most * (most - 1) / (2 * length);
+    if (size<F>.mask == Mask::causal) return causal ? to_one_side : most;
+    return most == length ? length : 2 * to_one_side - 1;
+  }
   /// Calls run(drops, operands): whether weights are dropped now, as a constant.
   template <class F, class Run>
   static void with_draw(const F& f, Run run) {
@@ -171,6 +187,7 @@ struct attention_op : kernel_op {
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
+  if (heads.window < 0) return refuse("window", query, heads.window, heads.count);
   const Where where = query.where;
   const auto with = [&](const auto&... last) { return apply<name>(attributes_of(heads), query, others..., last...); };
   const auto with_slopes = [&](const auto&... last) {
