@@ -22,8 +22,31 @@ TEST_CASE("cpu/attention_size: a size is a constant of a kernel, and all that it
   CHECK(!std::is_same_v<Plain, Kernel<AttentionSize{4, 8, 8, AttentionMatrix::softmax, Mask::full}>>);
   CHECK(!std::is_same_v<Plain, Kernel<AttentionSize{4, 8, 8, AttentionMatrix::softmax, Mask::causal, true}>>);
   CHECK(!std::is_same_v<Plain, Kernel<AttentionSize{4, 8, 8, AttentionMatrix::softmax, Mask::causal, false, true}>>);
+  CHECK(!std::is_same_v<Plain, Kernel<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .window = 9}>>);
   const AttentionOperands<float> in{};
   CHECK((!in.query && !in.alpha && !in.slopes));  // what is not given is absent
+}
+
+TEST_CASE("cpu/attention_size: the keys between those that queries see first and last are those that some see") {
+  constexpr Index rows = 12;
+  for (const Mask mask : {Mask::causal, Mask::full}) {
+    for (int window = 0; window <= 14; ++window) {
+      const AttentionSize size{.mask = mask, .window = window};
+      for (Index first = 0; first < rows; ++first) {
+        for (Index last = first + 1; last <= rows; ++last) {
+          for (Index j = 0; j < rows; ++j) {
+            bool some = false;
+            for (Index i = first; i < last; ++i) {
+              const bool near = window == 0 || std::abs(static_cast<double>(i - j)) < window;
+              CHECK(size.sees(i, j) == (near && (j <= i || mask == Mask::full)));
+              some |= size.sees(i, j);
+            }
+            CHECK(some == (j >= size.first_key(first) && j < size.keys_end(last, rows)));
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("cpu/attention_size: weights are dropped as often as the rate says, by step, node, sequence and head alone") {

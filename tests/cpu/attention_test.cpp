@@ -155,20 +155,22 @@ struct Problem {
     const double root = std::sqrt(double(dk_)), al = gains() ? alpha[h] : 0, be = gains() ? beta[h] : 1;
     const double ga = centred() ? gamma[h] : 0;
     for (Index i = 0; i < n; ++i) {
-      const Index last = size.mask == Mask::causal ? i : n - 1;
+      const Index window = size.window == 0 ? n : size.window;
+      const Index from = std::max<Index>(0, i - window + 1);
+      const Index last = size.mask == Mask::causal ? i : std::min(n - 1, i + window - 1);
       std::vector<double> score(n), bias(n);
       double top = -1e300, total = 0, centre = 0;
-      for (Index j = 0; j <= last; ++j) {
+      for (Index j = from; j <= last; ++j) {
         bias[j] = size.alibi ? -double(slopes[h]) * std::abs(double(i - j)) : 0;
         for (Index e = 0; e < dk_; ++e) score[j] += double(q[key_at(i, e)]) * double(k[key_at(j, e)]) / root;
         score[j] += bias[j];
         top = std::max(top, score[j]);
       }
-      for (Index j = 0; j <= last; ++j) {
+      for (Index j = from; j <= last; ++j) {
         total += a[i][j] = std::exp(score[j] - top);
         centre += c[i][j] = std::exp(bias[j]);
       }
-      for (Index j = 0; j <= last; ++j) a[i][j] /= total, c[i][j] /= centre;
+      for (Index j = from; j <= last; ++j) a[i][j] /= total, c[i][j] /= centre;
       log_sum_exp[(begin + i) * size.heads + h] = S(top + std::log(total));
     }
     const auto m = [&](Index i, Index j) { return (i == j ? al : 0) + be * kept(i, j) * a[i][j] - ga * c[i][j]; };
@@ -295,6 +297,53 @@ TEST_CASE_TEMPLATE("kernels equal the definitions where weights are dropped", S,
   check.template operator()<AttentionSize{2, 16, 32, AttentionMatrix::softmax, {}, {}, drops}, set, add, set>();
   check.template operator()<AttentionSize{2, 25, 16, AttentionMatrix::skip_init, {}, {}, drops}, add, set, skip>();
   check.template operator()<AttentionSize{1, 16, 33, AttentionMatrix::shaped, {}, {}, drops}, set, set, add>();
+}
+
+template <int window, class S>
+void check_windows(const Values<Index>& lengths) {
+  constexpr auto in_window = [](AttentionSize size) {
+    size.window = window;
+    return size;
+  };
+  check_fast<in_window({2, 16, 32, AttentionMatrix::softmax}), set, set, set, S>(lengths);
+  check_fast<in_window({2, 16, 32, AttentionMatrix::softmax, Mask::full, true}), set, add, set, S>(lengths);
+  check_fast<in_window({3, 5, 7, AttentionMatrix::skip_init, {}, true, true}), add, add, add, S>(lengths);
+  check_fast<in_window({2, 25, 16, AttentionMatrix::skip_init, Mask::full}), add, set, add, S>(lengths);
+}
+TEST_CASE("kernels equal the definitions where a query sees a window") {
+  const Values<Index> lengths{1, 5, 16, 17, 63, 64, 65, 130, 200};
+  check_windows<1, double>(lengths);
+  check_windows<9, float>(lengths);
+  check_windows<17, double>(lengths);
+  check_windows<70, float>(lengths);
+}
+TEST_CASE("every length in every window") {
+  const auto check = []<int window>() {
+    for (Index length = 1; length <= 100; length += length < 36 ? 1 : 7) {
+      constexpr AttentionSize causal{.key_width = 8, .value_width = 8, .window = window};
+      constexpr AttentionSize full{.key_width = 8, .value_width = 8, .mask = Mask::full, .window = window};
+      check_fast<causal, set, add, add, double>({length});
+      check_fast<full, set, add, set, double>({length});
+    }
+  };
+  check.operator()<2>();
+  check.operator()<15>();
+  check.operator()<33>();
+}
+TEST_CASE("a window as long as the sequence changes no bit") {
+  const auto check = []<AttentionSize whole>() {
+    constexpr auto seen = [] {
+      AttentionSize size = whole;
+      size.window = 90;
+      return size;
+    };
+    Problem<float> plain(whole, {90, 17}), windowed = plain;
+    plain.fast_forward<whole>(), windowed.fast_forward<seen()>();
+    plain.fast_backward<whole, set, set, set>(), windowed.fast_backward<seen(), set, set, set>();
+    check_equal(windowed, plain, 0);
+  };
+  check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .alibi = true}>();
+  check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mask = Mask::full}>();
 }
 
 TEST_CASE("kernels equal the definitions at every length around a group and a block") {

@@ -67,12 +67,30 @@ static_assert([] {
   return idle;
 }() == 2);  // the projection, and its repetition
 
+/// Tokens that see a window: the first layer all, the second five and the third eleven.
+struct Windows {
+  constexpr Expr operator()() const {
+    auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens));
+    const auto attention = [](int layer, Expr y) {
+      const ShapedAttention shaped{.heads = 3, .alibi = true, .window = layer == 0 ? 0 : 6 * layer - 1};
+      return y + named("attention", shaped.at(layer))(y);
+    };
+    return stack("blocks", 3, attention, x) * weight("head", 12, 11);
+  }
+};
+inline constexpr Windows windows{};
+
 }  // namespace
 
 TEST_CASE("generate/streamed_attention: heads that share keys remember them once") {
   CHECK(test::stream_error<grouped, double>(50, {1}) < 1e-12);
   CHECK(test::stream_error<grouped, double>(50, {3, 1}, 5) < 1e-12);
   CHECK(test::stream_error<grouped_keys, double>(50, {1}) < 1e-12);
+}
+
+TEST_CASE("generate/streamed_attention: of what is remembered a token sees a window, of each layer its own") {
+  CHECK(test::stream_error<windows, double>(90, {1}) < 1e-12);
+  CHECK(test::stream_error<windows, double>(90, {40, 3, 1}, 5) < 1e-12);
 }
 
 TEST_CASE("generate/streamed_attention: whatever keys are made of, streams agree with the whole sequence") {

@@ -30,9 +30,9 @@ IGNORED = -100  # a target that carries no loss
 
 
 class Sizes:
-    def __init__(self, width, heads, hidden, layers, vocab, context, batch=2):
+    def __init__(self, width, heads, hidden, layers, vocab, context, batch=2, window=0):
         self.width, self.heads, self.hidden, self.layers = width, heads, hidden, layers
-        self.vocab, self.context, self.batch = vocab, context, batch
+        self.vocab, self.context, self.batch, self.window = vocab, context, batch, window
 
 
 SIZES = {
@@ -40,6 +40,7 @@ SIZES = {
     "_small": Sizes(width=16, heads=2, hidden=24, layers=2, vocab=19, context=8),
     "_odd": Sizes(width=12, heads=2, hidden=20, layers=2, vocab=7, context=5),  # fit no vector
     "_three": Sizes(width=12, heads=3, hidden=20, layers=2, vocab=7, context=5),  # nor a power of two
+    "_window": Sizes(width=12, heads=2, hidden=20, layers=2, vocab=7, context=9, window=4),
 }
 
 
@@ -132,9 +133,11 @@ def alibi_slopes(count):
 
 
 def mask(rows, c, alibi, full=False):
-    """(H, T, T): minus infinity for j > i unless all is seen; with ALiBi -m_h (i - j) for the others."""
+    """(H, T, T): minus infinity for j > i unless all is seen, and outside a window; with ALiBi -m_h (i - j) elsewhere."""
     hidden = torch.ones(rows, rows).triu(diagonal=rows if full else 1) > 0
     distance = torch.arange(rows)[:, None] - torch.arange(rows)[None, :]
+    if c.window:
+        hidden |= distance.abs() >= c.window
     slopes = torch.tensor(alibi_slopes(c.heads) if alibi else [0.0] * c.heads)
     return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
 
@@ -529,6 +532,7 @@ FILES = (
     + [(name, "_odd") for name in ("pre_ln", "sas_p")]
     + [(name, "_odd") for name in ("v_skip_init", "shaped_reparam", "sas_no_mlp_skip", "sas_no_norm")]
     + [(name, "_three") for name in ("sas_p_alibi", "pre_ln_alibi", "norm_former_resscale_qkv_norm")]
+    + [(name, "_window") for name in ("pre_ln", "sas_p_alibi", "bert_pre_ln", "bert_sas_p")]
 )
 CLASSIFIERS, POOLED, CLASSES = ("bert_pre_ln", "bert_sas_p"), 20, 3
 

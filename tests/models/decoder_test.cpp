@@ -22,6 +22,12 @@ inline constexpr Decoder odd_pre_ln = odd(pre_ln), odd_sas_p = odd(sas_p), odd_v
                          odd_reparam = odd(shaped_reparam), odd_leaky = odd(sas_no_mlp_skip),
                          odd_no_norm = odd(sas_no_norm);
 inline constexpr Decoder three_sas_p = odd(sas_p_alibi, 3), three_pre_ln = odd(pre_ln_alibi, 3);
+constexpr Decoder windowed(const BlockConfig& block) {
+  Decoder model = odd(block);
+  model.window = 4;
+  return model;
+}
+inline constexpr Decoder windowed_pre_ln = windowed(pre_ln), windowed_sas_p = windowed(sas_p_alibi);
 
 inline constexpr Decoder small{
     .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
@@ -59,6 +65,13 @@ TEST_CASE("the same at widths that are no multiples of a vector") {
 TEST_CASE("the same for three heads with ALiBi, whose slopes follow another rule") {
   agrees_with<three_sas_p, Cpu<double>>("sas_p_alibi_three");
   agrees_with<three_pre_ln, Cpu<double>>("pre_ln_alibi_three");
+}
+
+TEST_CASE("the same where tokens see a window") {
+  agrees_with<windowed_pre_ln, Cpu<double>>("pre_ln_window");
+  agrees_with<windowed_pre_ln, Cpu<double, Path::reference>>("pre_ln_window");
+  agrees_with<windowed_sas_p, Cpu<double>>("sas_p_alibi_window");
+  static_assert(parameters<windowed_pre_ln> == parameters<odd_pre_ln> && !same_graph<windowed_pre_ln, odd_pre_ln>());
 }
 
 TEST_CASE("parameters have the names of checkpoints, and logits alone have the same ones") {

@@ -17,6 +17,10 @@ inline constexpr Encoder sequential = encoder(bert_sas_p), learned = [] {
   model.positions = Positions::learned;
   return model;
 }();
+constexpr Encoder windowed(const BlockConfig& block) {
+  return {.block = block, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 9, .window = 4};
+}
+inline constexpr Encoder windowed_pre_ln = windowed(bert_pre_ln), windowed_sas_p = windowed(bert_sas_p);
 inline constexpr Encoder closed_by_its_block = encoder(post_ln);
 inline constexpr EncoderOf<BertSasP> equation{
     {{.heads = 2, .mask = Mask::full}, {24}, {}, 0.05}, 19, 16, 2, 8};
@@ -44,6 +48,11 @@ TEST_CASE("positions begin with a factor of 1 / sqrt(d), all norms with epsilon 
   for (const double d : {2.0, 3.0, 128.0, 768.0, 1e6}) {
     CHECK(detail::inverse_root(d) == doctest::Approx(1 / std::sqrt(d)).epsilon(1e-15));
   }
+}
+
+TEST_CASE("where tokens see a window, logits, loss and every gradient agree with PyTorch") {
+  test::agrees_with<windowed_pre_ln, Cpu<double>>("bert_pre_ln_window");
+  test::agrees_with<windowed_sas_p, Cpu<double>>("bert_sas_p_window");
 }
 
 TEST_CASE("every token sees its whole sequence, and no other") {

@@ -47,6 +47,15 @@ inline constexpr auto qk_normed_by_hand = [] {
 };
 static_assert(same_graph<qk_normed, qk_normed_by_hand>());
 static_assert(parameters<qk_normed> == parameters<turned> + 2 * 4);
+inline constexpr test::OnTokens<MultiHeadAttention> windowed{24, {.heads = 6, .window = 4, .mask = Mask::full}};
+inline constexpr auto windowed_by_hand = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 24));
+  const auto by = [&](const char* name, const Expr& of) { return of * weight(name, 24, 24); };
+  const Heads heads{.count = 6, .mask = Mask::full, .window = 4};
+  const Expr query = by("query.weight", x), key = by("key.weight", x), value = by("value.weight", x);
+  return by("projection.weight", softmax_attention(query, key, value, heads));
+};
+static_assert(same_graph<windowed, windowed_by_hand>() && !same_graph<windowed, every_head>());
 inline constexpr test::OnTokens<MultiHeadAttention> one_each{24, {.heads = 6, .key_heads = 6}};
 inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::shaped>> shared_keys{24, {.heads = 6, .key_heads = 3}};
 static_assert(parameters<grouped> == 2 * 24 * 24 + 2 * 24 * 8 && parameters<one_key> == 2 * 24 * 24 + 2 * 24 * 2);

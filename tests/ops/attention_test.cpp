@@ -50,6 +50,9 @@ template <AttentionMatrix matrix, Index width, Mask mask, bool alibi>
 inline constexpr test::OnTokens<Attend<matrix>> model{width, {Heads{2, mask, alibi}}};
 template <AttentionMatrix matrix, Index width, Mask mask, bool alibi>
 inline constexpr test::OnTokens<Attend<matrix>> dropping{width, {Heads{2, mask, alibi, 0.25}}};
+template <AttentionMatrix matrix, Mask mask, bool alibi, int window = 3>
+inline constexpr test::OnTokens<Attend<matrix>> windowed{16, {Heads{2, mask, alibi, 0, window}}};
+inline constexpr test::OnTokens<Attend<AttentionMatrix::shaped>> windowed_dropping{6, {Heads{2, {}, true, 0.25, 2}}};
 template <AttentionMatrix matrix>
 inline constexpr test::OnTokens<Attend<matrix>> eight{16, {Heads{8, Mask::causal, true}}};
 
@@ -126,6 +129,68 @@ TEST_CASE("gradients of query, key, value and gains, over ragged sequences: ever
   check_gradients_of<AttentionMatrix::shaped, 6>();  // a width that fits no vector
 }
 
+TEST_CASE("gradients where a token sees a window: every mixing, both masks, with and without bias and dropout") {
+  test::check_model<windowed<AttentionMatrix::softmax, Mask::causal, false>>();
+  test::check_model<windowed<AttentionMatrix::skip_init, Mask::full, true>>();
+  test::check_model<windowed<AttentionMatrix::shaped, Mask::causal, true>>();
+  test::check_model<windowed<AttentionMatrix::shaped, Mask::full, false>>();
+  check_dropping<windowed_dropping>();
+}
+
+/// How many numbers of the results change with each token of two sequences of 5 and 7: those of whoever sees it.
+template <auto const& model>
+std::vector<int> seen_from() {
+  Evaluation<model> run(Rows{.tokens = 12}, 2, {5, 7});
+  test::fill_inputs(run);
+  run.forward();
+  const std::vector<double> before(run.output().begin(), run.output().end());
+  std::vector<int> counts;
+  for (std::size_t token = 0; token < 12; ++token) {
+    test::fill_inputs(run);
+    for (std::size_t c = 0; c < 16; ++c) run.input("x")[16 * token + c] += 1;
+    run.forward();
+    int rows = 0;
+    for (std::size_t row = 0; row < 12; ++row) {
+      rows += !std::equal(before.begin() + 16 * static_cast<std::ptrdiff_t>(row),
+                          before.begin() + 16 * static_cast<std::ptrdiff_t>(row + 1),
+                          run.output().begin() + 16 * static_cast<std::ptrdiff_t>(row));
+    }
+    counts.push_back(rows);
+  }
+  return counts;
+}
+TEST_CASE("a token reaches those whose window has it, and no others") {
+  const std::vector<int> causal{3, 3, 3, 2, 1, 3, 3, 3, 3, 3, 2, 1}, full{3, 4, 5, 4, 3, 3, 4, 5, 5, 5, 4, 3};
+  CHECK(seen_from<windowed<AttentionMatrix::softmax, Mask::causal, false>>() == causal);
+  CHECK(seen_from<windowed<AttentionMatrix::shaped, Mask::causal, true>>() == causal);
+  CHECK(seen_from<windowed<AttentionMatrix::shaped, Mask::full, false>>() == full);
+}
+
+TEST_CASE("a window as wide as the sequences is none; shaped attention has nodes of its own there") {
+  const auto output_of = []<auto const& model>() {
+    Evaluation<model> run(Rows{.tokens = 40}, 1, {7, 33});
+    test::fill_inputs(run);
+    run.forward();
+    return std::vector<double>(run.output().begin(), run.output().end());
+  };
+  CHECK(output_of.operator()<windowed<AttentionMatrix::skip_init, Mask::causal, true, 33>>() ==
+        output_of.operator()<model<AttentionMatrix::skip_init, 16, Mask::causal, true>>());
+  CHECK(distance(output_of.operator()<windowed<AttentionMatrix::shaped, Mask::full, true, 33>>(),
+                 output_of.operator()<model<AttentionMatrix::shaped, 16, Mask::full, true>>()) < 1e-14);
+  CHECK(output_of.operator()<windowed<AttentionMatrix::skip_init, Mask::causal, true, 32>>() !=
+        output_of.operator()<model<AttentionMatrix::skip_init, 16, Mask::causal, true>>());
+}
+
+TEST_CASE("a window below 0 is refused") {
+  const auto rule = [](int window) {
+    const Expr x = input("x", rows_of(Axis::tokens, 4));
+    return test::Built{softmax_attention(x, x, x, {.count = 2, .window = window})}.root.node->rule;
+  };
+  CHECK(rule(0).empty());
+  CHECK(rule(1).empty());
+  CHECK(rule(-1) == Tag("window"));
+}
+
 TEST_CASE("one value as query, key and value; gains that are fixed or computed; layers") {
   test::check_model<same_fast>();
   test::check_model<same_odd>();
@@ -166,6 +231,7 @@ TEST_CASE("zero queries, gains of one: the identity; d beta = -d gamma, keys lea
   check_identity<model<AttentionMatrix::shaped, 16, Mask::causal, true>>();
   check_identity<model<AttentionMatrix::shaped, 16, Mask::full, false>>();
   check_identity<model<AttentionMatrix::shaped, 16, Mask::full, true>>();
+  check_identity<windowed<AttentionMatrix::shaped, Mask::causal, true, 5>>();
 }
 
 TEST_CASE("slopes are a named constant of each head, in every layer") {
@@ -293,13 +359,22 @@ TEST_CASE("FLOPs: a causal mask saves half of the scores, a full one nothing") {
   CHECK(flops<full_model>(rows) == products + dense);
   CHECK(causal_flops<full_model>(rows) == products + dense);
   CHECK(causal_flops<causal_model>(rows) == products + 2.0 * 64 * 16.5 * (16 + 16));
+
+  constexpr auto& near_model = windowed<AttentionMatrix::softmax, Mask::causal, false>;
+  constexpr auto& both_sides = windowed<AttentionMatrix::softmax, Mask::full, false>;
+  const double all_products = 3 * (2.0 * 64 * 16 * 16), pair = 2.0 * 2 * (16 + 16);  // of both sequences
+  CHECK(flops<near_model>(rows) == all_products + pair * 32 * 3);
+  CHECK(causal_flops<near_model>(rows) == all_products + pair * (1 + 2 + 30 * 3));
+  CHECK(flops<both_sides>(rows) == all_products + pair * (2 * (3 + 4) + 28 * 5));
+  CHECK(flops<both_sides>({.tokens = 4, .sequences = 2}) == 4 * 3 * 2.0 * 16 * 16 + pair * 4);  // all of two see all
 }
 
 TEST_CASE("mask and bias belong to the graph") {
   static constexpr auto& a = model<AttentionMatrix::softmax, 16, Mask::causal, false>;
   static constexpr auto& b = model<AttentionMatrix::softmax, 16, Mask::full, false>;
   static constexpr auto& c = model<AttentionMatrix::softmax, 16, Mask::causal, true>;
-  static_assert(same_graph<a, a>() && !same_graph<a, b>() && !same_graph<a, c>());
+  static constexpr auto& d = windowed<AttentionMatrix::softmax, Mask::causal, false>;
+  static_assert(same_graph<a, a>() && !same_graph<a, b>() && !same_graph<a, c>() && !same_graph<a, d>());
 }
 
 TEST_SUITE_END();

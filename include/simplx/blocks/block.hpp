@@ -67,6 +67,7 @@ struct ConfiguredAttention {
   const BlockConfig& config;  // not a copy: there is one in each evaluation of a layer
   int heads;
   double dropout;
+  int window;
   Mask mask;
 
   template <AttentionMatrix matrix>
@@ -77,6 +78,7 @@ struct ConfiguredAttention {
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
         .dropout = dropout,
+        .window = window,
         .mask = mask,
         .value = {config.value, config.value_projection_bias},
         .projection = {config.projection, config.value_projection_bias},
@@ -126,6 +128,7 @@ struct ConfiguredBlock {
   Mask mask = Mask::causal;
   double dropout = 0;            ///< of both branches, in training: "attention_dropout.rate", "mlp_dropout.rate"
   double attention_dropout = 0;  ///< of attention's weights, in training: "attention.dropout.rate"
+  int window = 0;                ///< as in SelfAttention
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -135,8 +138,8 @@ struct ConfiguredBlock {
     const auto norm2 = named("norm2", norm);
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
-      const auto y = scaled(c.attention_gain, "attention_gain",
-                            named("attention", detail::ConfiguredAttention{c, heads, attention_dropout, mask})(n));
+      const detail::ConfiguredAttention attention{c, heads, attention_dropout, window, mask};
+      const auto y = scaled(c.attention_gain, "attention_gain", named("attention", attention)(n));
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {

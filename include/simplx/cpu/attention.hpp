@@ -19,7 +19,8 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  static constexpr AttentionSize padded{1, key_width, value_width, size.matrix, size.mask, size.alibi, size.drops};
+  static constexpr AttentionSize padded{1,         key_width,  value_width, size.matrix,
+                                        size.mask, size.alibi, size.drops,  size.window};
   using Head = AttentionHead<padded, S, size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
@@ -116,7 +117,8 @@ constexpr Index attention_scratch(Index longest) {
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
 /// Shapes  out as value; log_sum_exp (rows, heads), kept for the backward.
 /// Cost    T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
-///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
+///   with a window w at most w + 15 for it, 2 w + 14 if full; widths being those of whole vectors; no heap; `scratch`
+///   holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {

@@ -10,7 +10,8 @@
 ///
 /// The weights are kept transposed: one row per key, one lane per query. Maximum, sum and the correction of
 /// the softmax then run down the lanes without a horizontal step, key and value rows are never transposed,
-/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal.
+/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal, what is outside of a
+/// window except in those at its edges.
 ///
 /// C is never formed, for its weights decay by lambda = exp(-m), which is 1 without bias, from row to row:
 ///
@@ -46,7 +47,7 @@ struct AttentionHead {
   using V = Vec<S>;
   static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
   static constexpr int vectors = value_width / lanes<S>;
-  static constexpr bool full = size.mask == Mask::full;
+  static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
   static constexpr Static<heads * key_width> key_stride{};
@@ -76,20 +77,40 @@ struct AttentionHead {
   static constexpr Index key_at(Index row, int h) { return (row * heads + h) * key_width; }
   static constexpr Index value_at(Index row, int h) { return (row * heads + h) * value_width; }
 
+  /// The keys that some queries see.
+  struct Keys {
+    Index begin, end;
+    Index count() const { return end - begin; }
+  };
+  Keys keys_of(Index first, Index queries) const {
+    return {windowed ? size.first_key(first) : 0, size.keys_end(first + queries, rows)};
+  }
+
   /// Applies step(key, biased, seen) to the keys of the group of queries that begins at `first`; `biased` adds the
   /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
   template <class Step>
-  __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
+  __attribute__((always_inline)) void for_each_key(Index first, Keys keys, int lane, S hidden, Step step) const {
     const V query = lane_numbers<Vec<S>>() + S(lane);
     const V otherwise = splat<V>(hidden);
     const auto visit = [&](Index key, auto seen) {
       step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
     };
-    const Index unmasked = full ? keys : first;
-    for (Index key = 0; key < unmasked; ++key) visit(key, [](V x) { return x; });
-    for (Index key = unmasked; key < keys; ++key) {
-      visit(key, [&](V x) { return query >= S(key - first) ? x : otherwise; });
-    }
+    const auto masked = [&](Index begin, Index end) __attribute__((always_inline)) {
+      for (Index key = begin; key < end; ++key) {
+        visit(key, [&](V x) {
+          const V ahead = S(key - first) - query;
+          if constexpr (!full) x = query >= S(key - first) ? x : otherwise;
+          if constexpr (windowed) x = (full ? max(ahead, V(-ahead)) : V(-ahead)) < S(size.window) ? x : otherwise;
+          return x;
+        });
+      }
+    };
+    // What all of them see lies between.
+    const Index begin = windowed ? std::clamp(first + query_group - size.window, keys.begin, keys.end) : keys.begin;
+    const Index end = !full ? first : windowed ? std::min(first + size.window, keys.end) : keys.end;
+    if constexpr (windowed) masked(keys.begin, begin);
+    for (Index key = begin; key < end; ++key) visit(key, [](V x) { return x; });
+    masked(windowed ? std::max(begin, end) : end, keys.end);
   }
 
   /// The score of a key that is so far ahead of its queries.
@@ -134,7 +155,7 @@ struct AttentionHead {
 
   /// Scores (keys, query_group) become exp(score - maximum), in place, or 0 if dropped; for each query the logarithm of
   /// the sum of exp(score), and the factor that makes the numbers here weights, times beta.
-  void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
+  void exponentiate(Index first, Keys keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
       const LaneKeys queries = lane_keys(first + lane);
@@ -156,7 +177,7 @@ struct AttentionHead {
 
   /// Scores become beta * A, as dropped, and dA = dO V^T becomes the gradient of the scores, both (keys, query_group)
   /// of row stride block_stride; returns the sum of A * dA, which is the gradient of beta.
-  S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
+  S softmax_backward(Index first, Keys keys, const S* log_sum_exp, S* weights, S* gradient) const {
     V total{};
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
@@ -171,8 +192,9 @@ struct AttentionHead {
         correction += weight * d;
         sum_of_lane += weight;
       });
+      if constexpr (windowed) sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
-      for (Index key = 0; key < keys; ++key) {
+      for (Index key = keys.begin; key < keys.end; ++key) {
         V weight = load<V>(p + key * block_stride);
         if constexpr (gains) weight *= beta;
         if constexpr (size.drops) {
@@ -187,23 +209,40 @@ struct AttentionHead {
     return sum(total);
   }
 
+  /// No weights of a group of queries for the keys that others of its block see.
+  static void clear_unseen(Keys seen, Keys of_block, S* weights) {
+    const auto clear = [&](Index begin, Index end) {
+      for (Index key = begin; key < end; ++key) std::fill_n(weights + key * block_stride, query_group, S(0));
+    };
+    clear(of_block.begin, seen.begin);
+    if constexpr (full) clear(seen.end, of_block.end);
+  }
+
   /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block), source
   /// (last - first, width), target (rows, width). The first block to meet a key writes in the mode that is asked for.
   template <int width, Write mode>
   void scatter_block(Index first, Index last, const S* weights, const S* source, S* target) const {
     constexpr Static<width> near{};
     constexpr Static<heads * width> stride{};
-    if constexpr (full) {
-      const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
-        gemm_strided<width, how>(rows, last - first, weights, block, one, source, near, target, stride);
-      };
+    const Keys keys = keys_of(first, last - first);
+    const auto write = [&]<Write how>(std::integral_constant<Write, how>, Index begin, Index end) {
+      gemm_strided<width, how>(end - begin, last - first, weights + begin * block_stride, block, one, source, near,
+                               target + begin * stride, stride);
+    };
+    constexpr std::integral_constant<Write, mode> met{};
+    constexpr std::integral_constant<Write, Write::accumulate> again{};
+    if constexpr (full && windowed) {
+      const Index before = first == 0 ? 0 : size.keys_end(first, rows);
+      write(again, keys.begin, before);
+      write(met, before, keys.end);
+    } else if constexpr (full) {
       if (first == 0) {
-        write(std::integral_constant<Write, mode>{});
+        write(met, 0, rows);
       } else {
-        write(std::integral_constant<Write, Write::accumulate>{});
+        write(again, 0, rows);
       }
     } else {
-      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source, near, target, stride);
+      write(again, keys.begin, first);
       for (Index key = first; key < last; key += query_group) {
         gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
                                   weights + key * block_stride + (key - first), block, one,
@@ -256,13 +295,16 @@ struct AttentionHead {
     V before[vectors]{};
     if constexpr (centred) fill_row_sums(z);
     for (Index first = 0; first < rows; first += query_group) {
-      const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
+      const Index queries = std::min<Index>(query_group, rows - first);
+      const Keys keys = keys_of(first, queries);
       S log_sum[query_group], normalise[query_group];
       transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-      gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, weights, group);
+      gemm_strided<query_group, Write::store>(keys.count(), key_used, key + keys.begin * near_key, near_key, one, query,
+                                              group, weights + keys.begin * query_group, group);
       exponentiate(first, keys, weights, log_sum, normalise);
-      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
-                                              out + first * value_stride, value_stride);
+      gemm_strided<value_width, Write::store>(queries, keys.count(), weights + keys.begin * query_group, one, group,
+                                              value + keys.begin * near_value, near_value, out + first * value_stride,
+                                              value_stride);
       for (Index i = 0; i < queries; ++i) {
         const Index row = first + i;
         log_sum_exp[row * heads] = log_sum[i];
@@ -304,21 +346,27 @@ struct AttentionHead {
       const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
       const S* q_block = gather<key_width>(q + begin * key_stride, count, rest);
       const S* d_block = gather<value_width>(dout + begin * value_stride, count, rest + count * key_width);
+      const Keys of_block = keys_of(begin, count);
       for (Index first = begin; first < end; first += query_group) {
-        const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
-        const Index in_block = first - begin;
+        const Index queries = std::min<Index>(query_group, end - first), in_block = first - begin;
+        const Keys keys = keys_of(first, queries);
         S *p = weights + in_block, *g = d_scores + in_block;
+        S *p_seen = p + keys.begin * block_stride, *g_seen = g + keys.begin * block_stride;
+        const S *key_seen = key + keys.begin * near_key, *value_seen = value + keys.begin * near_value;
         S log_sum[query_group]{};
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
         transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
         transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
-        gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, p, block);
-        gemm_strided<query_group, Write::store>(keys, value_used, value, near_value, one, d_output, group, g, block);
+        gemm_strided<query_group, Write::store>(keys.count(), key_used, key_seen, near_key, one, query, group, p_seen,
+                                                block);
+        gemm_strided<query_group, Write::store>(keys.count(), value_used, value_seen, near_value, one, d_output, group,
+                                                g_seen, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
         if constexpr (dq_mode != Write::skip) {
-          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
-                                           key_stride);
+          gemm_strided<key_width, dq_mode>(queries, keys.count(), g_seen, one, block, key_seen, near_key,
+                                           dq + first * key_stride, key_stride);
         }
+        if constexpr (windowed) clear_unseen(keys, of_block, p), clear_unseen(keys, of_block, g);
       }
       if constexpr (dk_mode != Write::skip) {
         scatter_block<key_width, dk_mode>(begin, end, d_scores, q_block, dk);

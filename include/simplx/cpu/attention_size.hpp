@@ -47,7 +47,9 @@ struct AttentionSize {
     return near && (mask == Mask::full || j <= i);
   }
   /// The keys that queries first .. last - 1 of so many rows see between them.
-  SIMPLX_HD constexpr Index first_key(Index first) const { return window == 0 || first < window ? 0 : first - window + 1; }
+  SIMPLX_HD constexpr Index first_key(Index first) const {
+    return window == 0 || first < window ? 0 : first - window + 1;
+  }
   SIMPLX_HD constexpr Index keys_end(Index last, Index rows) const {
     if (mask == Mask::causal) return last;
     return window == 0 || rows - last < window ? rows : last + window - 1;

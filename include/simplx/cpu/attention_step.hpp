@@ -8,7 +8,8 @@
 ///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
 ///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
 ///
-/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
+/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it. With a window j begins at t -
+/// window + 1: blocks of tokens before it are not read.
 ///
 /// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
 ///
@@ -72,7 +73,7 @@ struct AttentionStep {
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
-  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
 
   /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
   /// unless it is asked for long before.
@@ -133,14 +134,19 @@ struct AttentionStep {
     return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
-  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
+  /// Scores become exp(score - maximum), up to the end of the last block and before the window 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
+    const V hidden = splat<V>(S(windowed ? size.first_key(tokens - 1) : 0));
     const auto each = [&](auto visit) __attribute__((always_inline)) {
       V number = lane_numbers<V>();
       for (Index j = 0; j < tokens; j += L, number += S(L)) {
         V score = load<V>(scores + j) * scale;
         if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
-        visit(j, score, number < S(tokens));
+        if constexpr (windowed) {
+          visit(j, score, (number < S(tokens)) & (number >= hidden));
+        } else {
+          visit(j, score, number < S(tokens));
+        }
       }
     };
     V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
@@ -197,6 +203,10 @@ struct AttentionStep {
   template <int count>
   static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
                   S* scratch) {
+    const Index before = windowed ? size.first_key(token) / block * block : 0;  // whole blocks that none of them sees
+    const S* const key_store = past.keys + before * (inputs ? values : stored_keys);
+    const S* const value_store = past.values + before * stored_values;
+    token -= before;
     const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
     const S scale = 1 / std::sqrt(S(key_width));
     S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
@@ -211,16 +221,16 @@ struct AttentionStep {
         for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
       });
       divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
-        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
+        score<heads, values>(begin, end, queries, key_store, values * block, scores, stride);
       });
     }
     const auto attend = [&](int h, S* weights, S* query) {
       if constexpr (inputs && !all_heads) {
         for (int row = 0; row < count; ++row) project(h, row, query + row * values);
-        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
+        score<count, values>(0, blocks, query, key_store, values * block, weights, stride);
       } else if constexpr (!inputs) {
         score<count, key_width, keys>(0, blocks, in.query + h * key_width,
-                                      past.keys + h / key_group * key_width * block, stored_keys * block, weights,
+                                      key_store + h / key_group * key_width * block, stored_keys * block, weights,
                                       stride);
       }
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
@@ -231,7 +241,7 @@ struct AttentionStep {
         std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
       }
       S* o = out + h * value_width;
-      mix<count>(tokens, weights, stride, past.values + h / value_group * value_width * block, o);
+      mix<count>(tokens, weights, stride, value_store + h / value_group * value_width * block, o);
       for (int row = 0; row < count; ++row, o += values) {
         const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
         const S* v = in.value + row * values + h * value_width;
@@ -277,7 +287,8 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window at most the window and a block
+///         for t; with `inputs` keys values + (1 + heads) values
 ///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
 ///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
 ///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones

@@ -68,6 +68,7 @@ struct Decoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
+  int window = 0;  ///< tokens that one sees, itself the last; 0: all before it
 
   /// Of the blocks' kind; RMSNorm after blocks without norms, none after norms of theirs.
   constexpr detail::ConfiguredNorm norm_after_blocks() const {
@@ -77,9 +78,10 @@ struct Decoder {
     return {block.norm, block.norm_epsilon};
   }
   constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
-    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout}, .vocab = vocab, .width = width,
-            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
-            .observed = observed, .position_rows = position_rows, .scaled_embedding = scaled_embedding,
+    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout, window}, .vocab = vocab,
+            .width = width, .layers = layers, .context = context,
+            .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .scaled_embedding = scaled_embedding,
             .final_norm = norm_after_blocks(), .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
   /// As in DecoderOf.

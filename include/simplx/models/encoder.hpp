@@ -77,12 +77,14 @@ struct Encoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
+  int window = 0;              ///< a token sees those less than so far to both sides; 0: all
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout}, .vocab = vocab, .width = width,
-            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
-            .observed = observed, .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout, window}, .vocab = vocab,
+            .width = width, .layers = layers, .context = context,
+            .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
             .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
             .recomputed = recomputed, .tiled_loss = tiled_loss};
   }

@@ -14,7 +14,8 @@
 /// |---------|--------------|------------------------------------------------------------------------------------|
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
-/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|; with a  |
+/// |         |              | window minus infinity for |i - j| >= window                                        |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
@@ -85,6 +86,7 @@ struct SelfAttention {
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
+  int window = 0;      ///< tokens that one sees: itself and those before, or to both sides, less than so far; 0: all
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -117,7 +119,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout, window});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);

@@ -21,12 +21,19 @@
 ///
 /// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
 /// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
-/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
+/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity. In a window
+/// C V is softmax attention of equal scores, a node of its own.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
+#include <simplx/core/named.hpp>
 #include <simplx/cpu/attention.hpp>
 #include <simplx/cpu/attention_reference.hpp>
+#include <simplx/ops/columns.hpp>
 #include <simplx/ops/dropout.hpp>
+#include <simplx/ops/elementwise.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/ops/repeat.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -211,8 +218,10 @@ struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {}
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
 /// Errors  does not compile along another axis, for unequal widths of query and key, heads that do not divide the
-///         widths, or a dropout that is no probability: rules "token rows", "query and key", "heads", "dropout rate"
-/// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
+///         widths, a window below 0, or a dropout that is no probability: rules "token rows", "query and key",
+///         "heads", "window", "dropout rate"
+/// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens, in a window of those that see each other; keeps its operands
+///         and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
   return detail::attend<"softmax_attention">(heads, query, key, value);
@@ -228,13 +237,39 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
   return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
 }
 
+namespace detail {
+
+/// C V, as softmax attention of equal scores.
+struct MeanAttention {
+  Heads heads;
+  constexpr Expr operator()(Expr value) const {
+    if (value.node->kind == Kind::error) return value;
+    const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
+    return softmax_attention(equal, equal, value, heads);
+  }
+};
+
+/// Shaped attention in a window, whose means kernels do not take from sums that run through the sequence.
+constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  const Expr attended = softmax_attention(query, key, value, heads);
+  if (attended.node->kind == Kind::error) return attended;
+  heads.dropout = 0;
+  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node});
+  const auto of_columns = [&](At gain) { return repeat_columns(gain, value.shape().cols / heads.count); };
+  return value * of_columns(alpha) + (attended * of_columns(beta) - mean * of_columns(gamma));
+}
+
+}  // namespace detail
+
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
 /// Errors  as skip_init_attention
-/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
+/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence, and in a window
+///         attention of its own with d_k = 1, which a stream remembers beside the other
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  if (heads.window > 0) return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
   return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 

@@ -266,6 +266,7 @@ class ItemMaker {
       const Heads heads = detail::heads_in(op.attributes);
       item.details.push_back({{fmt::format("{} {}{}", heads.count, heads.count == 1 ? "head" : "heads",
                                            heads.mask == Mask::causal ? ", causal" : "")}});
+      if (heads.window > 0) item.details.push_back({{fmt::format("window {}", heads.window)}});
       if (heads.alibi) item.details.push_back({{"ALiBi"}});
       if (detail::drops_weights(op.attributes)) {  // the rate is the last operand
         item.details.push_back({{"dropout " + number_text(row(op.arguments.back()).init.value)}});
