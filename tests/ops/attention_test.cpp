@@ -181,14 +181,18 @@ TEST_CASE("a window as wide as the sequences is none; shaped attention has nodes
         output_of.operator()<model<AttentionMatrix::skip_init, 16, Mask::causal, true>>());
 }
 
-TEST_CASE("a window below 0 is refused") {
-  const auto rule = [](int window) {
+TEST_CASE("a window below 0 is refused, and what shaped attention refuses, in a window, too") {
+  const auto rule = [](int window, int heads, int gains) {
     const Expr x = input("x", rows_of(Axis::tokens, 4));
-    return test::Built{softmax_attention(x, x, x, {.count = 2, .window = window})}.root.node->rule;
+    const auto gain = [&](const char* name) { return vector(name, gains); };
+    const Heads how{.count = heads, .dropout = 0.1, .window = window};
+    return test::Built{shaped_attention(x, x, x, gain("alpha"), gain("beta"), gain("gamma"), how)}.root.node->rule;
   };
-  CHECK(rule(0).empty());
-  CHECK(rule(1).empty());
-  CHECK(rule(-1) == Tag("window"));
+  CHECK(rule(0, 2, 2).empty());
+  CHECK(rule(1, 2, 2).empty());
+  CHECK(rule(-1, 2, 2) == Tag("window"));
+  CHECK(rule(1, 3, 3) == Tag("heads"));
+  CHECK(rule(1, 2, 3) == Tag("gains per head"));
 }
 
 TEST_CASE("one value as query, key and value; gains that are fixed or computed; layers") {

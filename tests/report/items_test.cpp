@@ -56,6 +56,13 @@ TEST_CASE("attention has the letters of its operands, its heads and its matrix")
   CHECK(details == "(α I + β A − γ C) V|4 heads, causal|ALiBi|dropout 0.1|");
 }
 
+TEST_CASE("attention to a window says how wide it is") {
+  const std::vector<Item> items = items_of(ops_of_layer(Decoder{.block = pre_ln, .window = 64}, 1));
+  const auto found = std::ranges::find(items, Role::attention, &Item::role);
+  REQUIRE(found != items.end());
+  CHECK(std::ranges::any_of(found->details, [](const auto& line) { return plain_text(line) == "window 64"; }));
+}
+
 TEST_CASE("a number of each head is a gain, however it reaches the head's columns") {
   const std::vector<Item> items = items_of(ops_of_layer(Decoder{.block = norm_former_resscale}, 1));
   std::string gains, boxes;

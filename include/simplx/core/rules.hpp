@@ -88,8 +88,8 @@ SIMPLX_RULE("query and key", left == right,
 SIMPLX_RULE("heads", left > 0 && right % left == 0,
             "the number of heads (left number) must divide the width (right number), and be at least 1")
 SIMPLX_RULE("window", left >= 0,
-            "a window (left number) is how many tokens a query sees, itself among them, of the right number of heads: "
-            "give 1 or more, or 0 for no window")
+            "a window (left number) is how many tokens a query sees, itself among them: give 1 or more, or 0 for no "
+            "window")
 SIMPLX_RULE("gains per head", left == right,
             "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
             "heads (right number)")

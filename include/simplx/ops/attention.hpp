@@ -72,7 +72,8 @@ struct attention_op : kernel_op {
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
                                  PerHead... per_head) {
-    const Index heads = heads_in(attributes).count;
+    const Index heads = heads_in(attributes).count, window = heads_in(attributes).window;
+    if (window < 0) return {"window", window, heads};
     for (const Shape& operand : {query, key, value}) {
       if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
     }
@@ -194,7 +195,6 @@ struct attention_op : kernel_op {
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
-  if (heads.window < 0) return refuse("window", query, heads.window, heads.count);
   const Where where = query.where;
   const auto with = [&](const auto&... last) { return apply<name>(attributes_of(heads), query, others..., last...); };
   const auto with_slopes = [&](const auto&... last) {
@@ -243,16 +243,14 @@ namespace detail {
 struct MeanAttention {
   Heads heads;
   constexpr Expr operator()(Expr value) const {
-    if (value.node->kind == Kind::error) return value;
     const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
     return softmax_attention(equal, equal, value, heads);
   }
 };
 
-/// Shaped attention in a window, whose means kernels do not take from sums that run through the sequence.
+/// Shaped attention in a window, whose means are no sums that run through the sequence. Operands fit.
 constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
   const Expr attended = softmax_attention(query, key, value, heads);
-  if (attended.node->kind == Kind::error) return attended;
   heads.dropout = 0;
   const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node});
   const auto of_columns = [&](At gain) { return repeat_columns(gain, value.shape().cols / heads.count); };
@@ -269,7 +267,15 @@ constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, 
 ///         attention of its own with d_k = 1, which a stream remembers beside the other
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  if (heads.window > 0) return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
+  if (heads.window > 0) {
+    const Heads plain{.count = heads.count};
+    const auto fit = [&](const auto&... operands) {
+      return op<"shaped_attention">::shape(detail::attributes_of(plain), operands.shape()...).rule.empty();
+    };
+    if (fit(query, key, value, alpha, beta, gamma)) {
+      return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
+    }
+  }
   return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 
