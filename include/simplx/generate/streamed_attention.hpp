@@ -12,7 +12,7 @@
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group.
+/// are remembered once for each group. With a window no more is read than it has, but all of the context remembered.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>

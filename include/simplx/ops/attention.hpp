@@ -72,20 +72,19 @@ struct attention_op : kernel_op {
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
                                  PerHead... per_head) {
-    const Index heads = heads_in(attributes).count, window = heads_in(attributes).window;
+    const Heads how = heads_in(attributes);
+    const Index heads = how.count, window = how.window;
     if (window < 0) return {"window", window, heads};
-    for (const Shape& operand : {query, key, value}) {
-      if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
-    }
+    const Axis other = query.axis != Axis::tokens ? query.axis : key.axis != Axis::tokens ? key.axis : value.axis;
+    if (other != Axis::tokens) return {"token rows", static_cast<Index>(other), 1};
     if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
     if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
     if (value.cols % heads != 0) return {"heads", heads, value.cols};
-    const bool drops = drops_weights(attributes);
-    auto left = static_cast<int>(sizeof...(per_head));
-    for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
-      const bool is_rate = drops && left-- == 0;
-      if (!is_rate && !(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
-    }
+    int left = static_cast<int>(sizeof...(per_head)) - drops_weights(attributes);  // the rate is one number
+    const Shape one_each = fixed_shape(1, heads);
+    Shape gain = one_each;  // the first that does not fit
+    ((gain = left-- > 0 && gain == one_each ? Shape(per_head) : gain), ...);
+    if (!(gain == one_each)) return {"gains per head", gain.columns(), heads};
     return value;
   }
   static constexpr Index saved(const Attributes& attributes, auto...) { return heads_in(attributes).count; }
