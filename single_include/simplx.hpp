@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: cba88b349a823fe4
+// sha256 of the headers: a644d272a263050c
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1097,6 +1097,9 @@ SIMPLX_RULE("query and key", left == right,
             "query (left number) and key (right number) must have equal widths: give both weights as many columns")
 SIMPLX_RULE("heads", left > 0 && right % left == 0,
             "the number of heads (left number) must divide the width (right number), and be at least 1")
+SIMPLX_RULE("window", left >= 0,
+            "a window (left number) is how many tokens a query sees, itself among them: give 1 or more, or 0 for no "
+            "window")
 SIMPLX_RULE("gains per head", left == right,
             "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
             "heads (right number)")
@@ -9245,11 +9248,13 @@ SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
 /// \file simplx/cpu/attention_size.hpp
 /// What one attention is: its sizes, how a head mixes values and what it sees, and the addresses of its operands.
 ///
-/// | mixing    | O = M V with M =             |   | mask   | query i sees       |
-/// |-----------|------------------------------|---|--------|--------------------|
-/// | softmax   | A                            |   | causal | keys j <= i        |
-/// | skip_init | alpha I + beta A             |   | full   | the whole sequence |
+/// | mixing    | O = M V with M =             |   | mask   | query i sees       | with a window, keys |
+/// |-----------|------------------------------|---|--------|--------------------|---------------------|
+/// | softmax   | A                            |   | causal | keys j <= i        | i - window < j <= i |
+/// | skip_init | alpha I + beta A             |   | full   | the whole sequence | |i - j| < window    |
 /// | shaped    | alpha I + beta A - gamma C   |
+///
+/// Shaped attention has no window here: its C is that of the whole sequence.
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
@@ -9274,6 +9279,21 @@ struct AttentionSize {
   Mask mask = Mask::causal;
   bool alibi = false;
   bool drops = false;  ///< weights, as the operands say
+  int window = 0;      ///< tokens that a query sees, itself the last, or the one in the middle; 0: there is no window
+
+  /// Whether query i sees key j of its sequence.
+  SIMPLX_HD constexpr bool sees(Index i, Index j) const {
+    const bool near = window == 0 || (i - j < window && j - i < window);
+    return near && (mask == Mask::full || j <= i);
+  }
+  /// The keys that queries first .. last - 1 of so many rows see between them.
+  SIMPLX_HD constexpr Index first_key(Index first) const {
+    return window == 0 || first < window ? 0 : first - window + 1;
+  }
+  SIMPLX_HD constexpr Index keys_end(Index last, Index rows) const {
+    if (mask == Mask::causal) return last;
+    return window == 0 || rows - last < window ? rows : last + window - 1;
+  }
 };
 
 /// From what the dropped weights of an attention are drawn.
@@ -9343,7 +9363,8 @@ struct AttentionGradients {
 ///
 /// The weights are kept transposed: one row per key, one lane per query. Maximum, sum and the correction of
 /// the softmax then run down the lanes without a horizontal step, key and value rows are never transposed,
-/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal.
+/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal, what is outside of a
+/// window except in those at its edges.
 ///
 /// C is never formed, for its weights decay by lambda = exp(-m), which is 1 without bias, from row to row:
 ///
@@ -9368,7 +9389,7 @@ struct AttentionHead {
   using V = Vec<S>;
   static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
   static constexpr int vectors = value_width / lanes<S>;
-  static constexpr bool full = size.mask == Mask::full;
+  static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
   static constexpr Static<heads * key_width> key_stride{};
@@ -9398,20 +9419,40 @@ struct AttentionHead {
   static constexpr Index key_at(Index row, int h) { return (row * heads + h) * key_width; }
   static constexpr Index value_at(Index row, int h) { return (row * heads + h) * value_width; }
 
+  /// The keys that some queries see.
+  struct Keys {
+    Index begin, end;
+    Index count() const { return end - begin; }
+  };
+  Keys keys_of(Index first, Index queries) const {
+    return {windowed ? size.first_key(first) : 0, size.keys_end(first + queries, rows)};
+  }
+
   /// Applies step(key, biased, seen) to the keys of the group of queries that begins at `first`; `biased` adds the
   /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
   template <class Step>
-  __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
+  __attribute__((always_inline)) void for_each_key(Index first, Keys keys, int lane, S hidden, Step step) const {
     const V query = lane_numbers<Vec<S>>() + S(lane);
     const V otherwise = splat<V>(hidden);
     const auto visit = [&](Index key, auto seen) {
       step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
     };
-    const Index unmasked = full ? keys : first;
-    for (Index key = 0; key < unmasked; ++key) visit(key, [](V x) { return x; });
-    for (Index key = unmasked; key < keys; ++key) {
-      visit(key, [&](V x) { return query >= S(key - first) ? x : otherwise; });
-    }
+    const auto masked = [&](Index begin, Index end) __attribute__((always_inline)) {
+      for (Index key = begin; key < end; ++key) {
+        visit(key, [&](V x) {
+          const V ahead = S(key - first) - query;
+          if constexpr (!full) x = query >= S(key - first) ? x : otherwise;
+          if constexpr (windowed) x = (full ? max(ahead, V(-ahead)) : V(-ahead)) < S(size.window) ? x : otherwise;
+          return x;
+        });
+      }
+    };
+    // What all of them see lies between.
+    const Index begin = windowed ? std::clamp(first + query_group - size.window, keys.begin, keys.end) : keys.begin;
+    const Index end = !full ? first : windowed ? std::min(first + size.window, keys.end) : keys.end;
+    if constexpr (windowed) masked(keys.begin, begin);
+    for (Index key = begin; key < end; ++key) visit(key, [](V x) { return x; });
+    masked(windowed ? std::max(begin, end) : end, keys.end);
   }
 
   /// The score of a key that is so far ahead of its queries.
@@ -9456,7 +9497,7 @@ struct AttentionHead {
 
   /// Scores (keys, query_group) become exp(score - maximum), in place, or 0 if dropped; for each query the logarithm of
   /// the sum of exp(score), and the factor that makes the numbers here weights, times beta.
-  void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
+  void exponentiate(Index first, Keys keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
       const LaneKeys queries = lane_keys(first + lane);
@@ -9478,7 +9519,7 @@ struct AttentionHead {
 
   /// Scores become beta * A, as dropped, and dA = dO V^T becomes the gradient of the scores, both (keys, query_group)
   /// of row stride block_stride; returns the sum of A * dA, which is the gradient of beta.
-  S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
+  S softmax_backward(Index first, Keys keys, const S* log_sum_exp, S* weights, S* gradient) const {
     V total{};
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
@@ -9493,8 +9534,9 @@ struct AttentionHead {
         correction += weight * d;
         sum_of_lane += weight;
       });
+      if constexpr (windowed) sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
-      for (Index key = 0; key < keys; ++key) {
+      for (Index key = keys.begin; key < keys.end; ++key) {
         V weight = load<V>(p + key * block_stride);
         if constexpr (gains) weight *= beta;
         if constexpr (size.drops) {
@@ -9509,23 +9551,40 @@ struct AttentionHead {
     return sum(total);
   }
 
+  /// No weights of a group of queries for the keys that others of its block see.
+  static void clear_unseen(Keys seen, Keys of_block, S* weights) {
+    const auto clear = [&](Index begin, Index end) {
+      for (Index key = begin; key < end; ++key) std::fill_n(weights + key * block_stride, query_group, S(0));
+    };
+    clear(of_block.begin, seen.begin);
+    if constexpr (full) clear(seen.end, of_block.end);
+  }
+
   /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block), source
   /// (last - first, width), target (rows, width). The first block to meet a key writes in the mode that is asked for.
   template <int width, Write mode>
   void scatter_block(Index first, Index last, const S* weights, const S* source, S* target) const {
     constexpr Static<width> near{};
     constexpr Static<heads * width> stride{};
-    if constexpr (full) {
-      const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
-        gemm_strided<width, how>(rows, last - first, weights, block, one, source, near, target, stride);
-      };
+    const Keys keys = keys_of(first, last - first);
+    const auto write = [&]<Write how>(std::integral_constant<Write, how>, Index begin, Index end) {
+      gemm_strided<width, how>(end - begin, last - first, weights + begin * block_stride, block, one, source, near,
+                               target + begin * stride, stride);
+    };
+    constexpr std::integral_constant<Write, mode> met{};
+    constexpr std::integral_constant<Write, Write::accumulate> again{};
+    if constexpr (full && windowed) {
+      const Index before = first == 0 ? 0 : size.keys_end(first, rows);
+      write(again, keys.begin, before);
+      write(met, before, keys.end);
+    } else if constexpr (full) {
       if (first == 0) {
-        write(std::integral_constant<Write, mode>{});
+        write(met, 0, rows);
       } else {
-        write(std::integral_constant<Write, Write::accumulate>{});
+        write(again, 0, rows);
       }
     } else {
-      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source, near, target, stride);
+      write(again, keys.begin, first);
       for (Index key = first; key < last; key += query_group) {
         gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
                                   weights + key * block_stride + (key - first), block, one,
@@ -9578,13 +9637,16 @@ struct AttentionHead {
     V before[vectors]{};
     if constexpr (centred) fill_row_sums(z);
     for (Index first = 0; first < rows; first += query_group) {
-      const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
+      const Index queries = std::min<Index>(query_group, rows - first);
+      const Keys keys = keys_of(first, queries);
       S log_sum[query_group], normalise[query_group];
       transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-      gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, weights, group);
+      gemm_strided<query_group, Write::store>(keys.count(), key_used, key + keys.begin * near_key, near_key, one, query,
+                                              group, weights + keys.begin * query_group, group);
       exponentiate(first, keys, weights, log_sum, normalise);
-      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
-                                              out + first * value_stride, value_stride);
+      gemm_strided<value_width, Write::store>(queries, keys.count(), weights + keys.begin * query_group, one, group,
+                                              value + keys.begin * near_value, near_value, out + first * value_stride,
+                                              value_stride);
       for (Index i = 0; i < queries; ++i) {
         const Index row = first + i;
         log_sum_exp[row * heads] = log_sum[i];
@@ -9626,21 +9688,27 @@ struct AttentionHead {
       const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
       const S* q_block = gather<key_width>(q + begin * key_stride, count, rest);
       const S* d_block = gather<value_width>(dout + begin * value_stride, count, rest + count * key_width);
+      const Keys of_block = keys_of(begin, count);
       for (Index first = begin; first < end; first += query_group) {
-        const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
-        const Index in_block = first - begin;
+        const Index queries = std::min<Index>(query_group, end - first), in_block = first - begin;
+        const Keys keys = keys_of(first, queries);
         S *p = weights + in_block, *g = d_scores + in_block;
+        S *p_seen = p + keys.begin * block_stride, *g_seen = g + keys.begin * block_stride;
+        const S *key_seen = key + keys.begin * near_key, *value_seen = value + keys.begin * near_value;
         S log_sum[query_group]{};
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
         transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
         transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
-        gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, p, block);
-        gemm_strided<query_group, Write::store>(keys, value_used, value, near_value, one, d_output, group, g, block);
+        gemm_strided<query_group, Write::store>(keys.count(), key_used, key_seen, near_key, one, query, group, p_seen,
+                                                block);
+        gemm_strided<query_group, Write::store>(keys.count(), value_used, value_seen, near_value, one, d_output, group,
+                                                g_seen, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
         if constexpr (dq_mode != Write::skip) {
-          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
-                                           key_stride);
+          gemm_strided<key_width, dq_mode>(queries, keys.count(), g_seen, one, block, key_seen, near_key,
+                                           dq + first * key_stride, key_stride);
         }
+        if constexpr (windowed) clear_unseen(keys, of_block, p), clear_unseen(keys, of_block, g);
       }
       if constexpr (dk_mode != Write::skip) {
         scatter_block<key_width, dk_mode>(begin, end, d_scores, q_block, dk);
@@ -9703,7 +9771,8 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  static constexpr AttentionSize padded{1, key_width, value_width, size.matrix, size.mask, size.alibi, size.drops};
+  static constexpr AttentionSize padded{1,         key_width,  value_width, size.matrix,
+                                        size.mask, size.alibi, size.drops,  size.window};
   using Head = AttentionHead<padded, S, size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
@@ -9800,7 +9869,8 @@ constexpr Index attention_scratch(Index longest) {
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
 /// Shapes  out as value; log_sum_exp (rows, heads), kept for the backward.
 /// Cost    T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
-///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
+///   with a window w at most w + 15 for it, 2 w + 14 if full; widths being those of whole vectors; no heap; `scratch`
+///   holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
@@ -9884,15 +9954,17 @@ template <class S, class Each>
 void masked_softmax(const AttentionSize& size, S slope, Eigen::Map<DenseMatrix<S>>& scores, Each each) {
   using std::log;
   for (Index i = 0; i < scores.rows(); ++i) {
-    auto seen = scores.row(i).head(size.mask == Mask::causal ? i + 1 : scores.cols());
+    const Index begin = size.first_key(i), end = size.keys_end(i + 1, scores.cols());
+    auto seen = scores.row(i).segment(begin, end - begin);
     if (size.alibi) {
-      for (Index j = 0; j < seen.size(); ++j) seen(j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
+      for (Index j = begin; j < end; ++j) scores(i, j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
     }
     const S largest = seen.maxCoeff();
     seen = (seen.array() - largest).exp().matrix();
     const S sum = seen.sum();
     seen /= sum;
-    scores.row(i).tail(scores.cols() - seen.size()).setZero();
+    scores.row(i).head(begin).setZero();
+    scores.row(i).tail(scores.cols() - end).setZero();
     each(i, largest + log(sum));
   }
 }
@@ -10133,6 +10205,74 @@ constexpr Expr dropout(const char* name, At x, At rate) {
 
 }  // namespace simplx
 
+// ---- simplx/ops/stop_gradient.hpp
+
+/// \file simplx/ops/stop_gradient.hpp
+/// Where differentiation ends: values that count as constants, parameters that are not trained.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stop_gradient"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* const x = frame.template in<0>();
+    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
+  }
+  /// A dual number without its tangent.
+  template <class S>
+  static S constant_of(const S& x) {
+    if constexpr (requires { x.tangent; }) {
+      return S(constant_of(x.value));
+    } else {
+      return x;
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
+};
+
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
+/// still decay where an optimiser lets them, unlike those of frozen(...).
+///
+/// Cost    a copy of x
+constexpr Expr stop_gradient(At x) {
+  Expr result = apply<"stop_gradient">({}, x);
+  result.node->stops = true;
+  return result;
+}
+
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
+/// keep nothing for one if nothing before them is trained.
+template <class Module>
+struct Frozen {
+  Module module;
+
+  template <class... Arguments>
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
+    detail::each_made(results, detail::freeze, arguments...);
+    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
+    return results;
+  }
+};
+template <class Module>
+constexpr Frozen<Module> frozen(const Module& module) {
+  return {module};
+}
+
+/// One parameter that is not trained: frozen(weight("base", d, d)).
+constexpr Expr frozen(Expr parameter) {
+  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
+  parameter.node->frozen = true;
+  return parameter;
+}
+
+}  // namespace simplx
+
 // ---- simplx/ops/attention.hpp
 
 /// \file simplx/ops/attention.hpp
@@ -10144,6 +10284,8 @@ constexpr Expr dropout(const char* name, At x, At rate) {
 ///
 ///     A_h = softmax(Q_h K_h^T / sqrt(d_k) + mask - m_h |i - j|),  C_h = A_h at zero queries
 ///
+/// The mask leaves each token those before it and itself, or all of them, and of these with a window the nearest.
+///
 /// | symbol  | shape                | meaning                                                          |
 /// |---------|----------------------|------------------------------------------------------------------|
 /// | Q, K    | (tokens, H * d_k)    | query and key, head h in column block h                          |
@@ -10153,31 +10295,36 @@ constexpr Expr dropout(const char* name, At x, At rate) {
 ///
 /// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
 /// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
-/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
+/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity. In a window
+/// C V is softmax attention of equal scores, a node of its own.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`,
-/// `{.count = 8, .dropout = 0.1}`.
+/// `{.count = 8, .dropout = 0.1}`, `{.count = 8, .window = 256}`.
 struct Heads {
   int count = 1;
   Mask mask = Mask::causal;
   bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
   double dropout = 0;  ///< in training, of the weights: the rate is a hyper(...), "dropout.rate"; 0 leaves no trace
+  int window = 0;      ///< token i sees those j with |i - j| < window, as the mask lets it; 0: however far
 };
 
 namespace detail {
 
 constexpr Attributes attributes_of(const Heads& heads) {
-  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi, heads.dropout != 0}};
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi + 2 * (heads.dropout != 0),
+                       heads.window}};
 }
 constexpr Heads heads_in(Attributes attributes) {
-  return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
-          attributes.integers[2] != 0};
+  return {.count = static_cast<int>(attributes.integers[0]),
+          .mask = static_cast<Mask>(attributes.integers[1]),
+          .alibi = attributes.integers[2] % 2 != 0,
+          .window = static_cast<int>(attributes.integers[3])};
 }
 
-constexpr bool drops_weights(Attributes attributes) { return attributes.integers[3] != 0; }
+constexpr bool drops_weights(Attributes attributes) { return attributes.integers[2] / 2 != 0; }
 
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias; the rate if weights are dropped.
 template <AttentionMatrix matrix>
@@ -10189,25 +10336,26 @@ struct attention_op : kernel_op {
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
                                  PerHead... per_head) {
-    const Index heads = heads_in(attributes).count;
-    for (const Shape& operand : {query, key, value}) {
-      if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
-    }
+    const Heads how = heads_in(attributes);
+    const Index heads = how.count, window = how.window;
+    if (window < 0) return {"window", window, heads};
+    const Axis other = query.axis != Axis::tokens ? query.axis : key.axis != Axis::tokens ? key.axis : value.axis;
+    if (other != Axis::tokens) return {"token rows", static_cast<Index>(other), 1};
     if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
     if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
     if (value.cols % heads != 0) return {"heads", heads, value.cols};
-    const bool drops = drops_weights(attributes);
-    auto left = static_cast<int>(sizeof...(per_head));
-    for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
-      const bool is_rate = drops && left-- == 0;
-      if (!is_rate && !(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
-    }
+    int left = static_cast<int>(sizeof...(per_head)) - drops_weights(attributes);  // the rate is one number
+    const Shape one_each = fixed_shape(1, heads);
+    Shape gain = one_each;  // the first that does not fit
+    ((gain = left-- > 0 && gain == one_each ? Shape(per_head) : gain), ...);
+    if (!(gain == one_each)) return {"gains per head", gain.columns(), heads};
     return value;
   }
   static constexpr Index saved(const Attributes& attributes, auto...) { return heads_in(attributes).count; }
   static std::string settings(const Attributes& attributes) {
     const Heads heads = heads_in(attributes);
-    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
+    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full") +
+           (heads.window == 0 ? "" : ", window " + std::to_string(heads.window));
   }
 
   template <class F, bool drops = drops_weights(F::attributes)>
@@ -10218,7 +10366,8 @@ struct attention_op : kernel_op {
       .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
       .alibi = heads_in(F::attributes).alibi,
-      .drops = drops};
+      .drops = drops,
+      .window = heads_in(F::attributes).window};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -10231,8 +10380,7 @@ struct attention_op : kernel_op {
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
     const double length = static_cast<double>(rows.tokens) / static_cast<double>(rows.sequences);
-    const double pairs = causal && size<F>.mask == Mask::causal ? (length + 1) / 2 : length;
-    return 2 * static_cast<double>(rows.tokens) * pairs *
+    return 2 * static_cast<double>(rows.tokens) * keys_of_query<F>(length, causal) *
            static_cast<double>(F::template shape<0>.cols + F::template shape<2>.cols);
   }
 
@@ -10283,6 +10431,15 @@ struct attention_op : kernel_op {
   }
 
  private:
+  /// How many keys a query of a sequence sees, on average; `causal`: without what a causal mask leaves out.
+  template <class F>
+  static constexpr double keys_of_query(double length, bool causal) {
+    constexpr double window = size<F>.window;
+    const double most = window == 0 || window > length ? length : window;
+    const double to_one_side = most - most * (most - 1) / (2 * length);
+    if (size<F>.mask == Mask::causal) return causal ? to_one_side : most;
+    return most == length ? length : 2 * to_one_side - 1;
+  }
   /// Calls run(drops, operands): whether weights are dropped now, as a constant.
   template <class F, class Run>
   static void with_draw(const F& f, Run run) {
@@ -10324,8 +10481,10 @@ struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {}
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
 /// Errors  does not compile along another axis, for unequal widths of query and key, heads that do not divide the
-///         widths, or a dropout that is no probability: rules "token rows", "query and key", "heads", "dropout rate"
-/// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
+///         widths, a window below 0, or a dropout that is no probability: rules "token rows", "query and key",
+///         "heads", "window", "dropout rate"
+/// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens, in a window of those that see each other; keeps its operands
+///         and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
   return detail::attend<"softmax_attention">(heads, query, key, value);
@@ -10341,13 +10500,45 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
   return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
 }
 
+namespace detail {
+
+/// C V, as softmax attention of equal scores.
+struct MeanAttention {
+  Heads heads;
+  constexpr Expr operator()(Expr value) const {
+    const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
+    return softmax_attention(equal, equal, value, heads);
+  }
+};
+
+/// Shaped attention in a window, whose means are no sums that run through the sequence. Operands fit.
+constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  const Expr attended = softmax_attention(query, key, value, heads);
+  heads.dropout = 0;
+  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node});
+  const auto of_columns = [&](At gain) { return repeat_columns(gain, value.shape().cols / heads.count); };
+  return value * of_columns(alpha) + (attended * of_columns(beta) - mean * of_columns(gamma));
+}
+
+}  // namespace detail
+
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
 /// Errors  as skip_init_attention
-/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
+/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence, and in a window
+///         attention of its own with d_k = 1, which a stream remembers beside the other
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  if (heads.window > 0) {
+    const Heads plain{.count = heads.count};
+    const auto fit = [&](const auto&... operands) {
+      return op<"shaped_attention">::shape(detail::attributes_of(plain), operands.shape()...).rule.empty();
+    };
+    if (fit(query, key, value, alpha, beta, gamma)) {
+      return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
+    }
+  }
   return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 
@@ -10787,7 +10978,8 @@ constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integ
 /// |---------|--------------|------------------------------------------------------------------------------------|
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
-/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|; with a  |
+/// |         |              | window minus infinity for |i - j| >= window                                        |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
@@ -10850,6 +11042,7 @@ struct SelfAttention {
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
+  int window = 0;      ///< tokens that one sees: itself and those before, or to both sides, less than so far; 0: all
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -10882,7 +11075,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi, dropout, window});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);
@@ -12045,6 +12238,7 @@ struct ConfiguredAttention {
   const BlockConfig& config;  // not a copy: there is one in each evaluation of a layer
   int heads;
   double dropout;
+  int window;
   Mask mask;
 
   template <AttentionMatrix matrix>
@@ -12055,6 +12249,7 @@ struct ConfiguredAttention {
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
         .dropout = dropout,
+        .window = window,
         .mask = mask,
         .value = {config.value, config.value_projection_bias},
         .projection = {config.projection, config.value_projection_bias},
@@ -12104,6 +12299,7 @@ struct ConfiguredBlock {
   Mask mask = Mask::causal;
   double dropout = 0;            ///< of both branches, in training: "attention_dropout.rate", "mlp_dropout.rate"
   double attention_dropout = 0;  ///< of attention's weights, in training: "attention.dropout.rate"
+  int window = 0;                ///< as in SelfAttention
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -12113,8 +12309,8 @@ struct ConfiguredBlock {
     const auto norm2 = named("norm2", norm);
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
-      const auto y = scaled(c.attention_gain, "attention_gain",
-                            named("attention", detail::ConfiguredAttention{c, heads, attention_dropout, mask})(n));
+      const detail::ConfiguredAttention attention{c, heads, attention_dropout, window, mask};
+      const auto y = scaled(c.attention_gain, "attention_gain", named("attention", attention)(n));
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
@@ -18606,74 +18802,6 @@ constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& functi
 
 }  // namespace simplx
 
-// ---- simplx/ops/stop_gradient.hpp
-
-/// \file simplx/ops/stop_gradient.hpp
-/// Where differentiation ends: values that count as constants, parameters that are not trained.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"stop_gradient"> : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    const S* const x = frame.template in<0>();
-    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
-  }
-  /// A dual number without its tangent.
-  template <class S>
-  static S constant_of(const S& x) {
-    if constexpr (requires { x.tangent; }) {
-      return S(constant_of(x.value));
-    } else {
-      return x;
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
-};
-
-/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
-/// still decay where an optimiser lets them, unlike those of frozen(...).
-///
-/// Cost    a copy of x
-constexpr Expr stop_gradient(At x) {
-  Expr result = apply<"stop_gradient">({}, x);
-  result.node->stops = true;
-  return result;
-}
-
-/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
-/// keep nothing for one if nothing before them is trained.
-template <class Module>
-struct Frozen {
-  Module module;
-
-  template <class... Arguments>
-  constexpr auto operator()(const Arguments&... arguments) const
-      -> decltype(detail::as_results(module(arguments...))) {
-    const auto results = detail::as_results(module(arguments...));
-    detail::each_made(results, detail::freeze, arguments...);
-    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
-    return results;
-  }
-};
-template <class Module>
-constexpr Frozen<Module> frozen(const Module& module) {
-  return {module};
-}
-
-/// One parameter that is not trained: frozen(weight("base", d, d)).
-constexpr Expr frozen(Expr parameter) {
-  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
-  parameter.node->frozen = true;
-  return parameter;
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/softmax.hpp
 
 /// \file simplx/ops/softmax.hpp
@@ -19266,7 +19394,8 @@ class StreamSequences {
 ///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
 ///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
 ///
-/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
+/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it. With a window j begins at t -
+/// window + 1: blocks of tokens before it are not read.
 ///
 /// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
 ///
@@ -19319,7 +19448,7 @@ struct AttentionStep {
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
-  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
 
   /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
   /// unless it is asked for long before.
@@ -19380,14 +19509,19 @@ struct AttentionStep {
     return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
-  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
+  /// Scores become exp(score - maximum), up to the end of the last block and before the window 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
+    const V hidden = splat<V>(S(windowed ? size.first_key(tokens - 1) : 0));
     const auto each = [&](auto visit) __attribute__((always_inline)) {
       V number = lane_numbers<V>();
       for (Index j = 0; j < tokens; j += L, number += S(L)) {
         V score = load<V>(scores + j) * scale;
         if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
-        visit(j, score, number < S(tokens));
+        if constexpr (windowed) {
+          visit(j, score, (number < S(tokens)) & (number >= hidden));
+        } else {
+          visit(j, score, number < S(tokens));
+        }
       }
     };
     V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
@@ -19444,6 +19578,10 @@ struct AttentionStep {
   template <int count>
   static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
                   S* scratch) {
+    const Index before = windowed ? size.first_key(token) / block * block : 0;  // whole blocks that none of them sees
+    const S* const key_store = past.keys + before * (inputs ? values : stored_keys);
+    const S* const value_store = past.values + before * stored_values;
+    token -= before;
     const Index tokens = token + count, stride = round_up(tokens, block), blocks = blocks_of(tokens);
     const S scale = 1 / std::sqrt(S(key_width));
     S* const scores = scratch;                        // rooms of (count, stride), of heads that are computed at once
@@ -19458,16 +19596,16 @@ struct AttentionStep {
         for (Index h = begin; h < end; ++h) project(static_cast<int>(h), 0, queries + h * values);
       });
       divide(team, blocks, heads * values * tokens, [&](Index begin, Index end) {
-        score<heads, values>(begin, end, queries, past.keys, values * block, scores, stride);
+        score<heads, values>(begin, end, queries, key_store, values * block, scores, stride);
       });
     }
     const auto attend = [&](int h, S* weights, S* query) {
       if constexpr (inputs && !all_heads) {
         for (int row = 0; row < count; ++row) project(h, row, query + row * values);
-        score<count, values>(0, blocks, query, past.keys, values * block, weights, stride);
+        score<count, values>(0, blocks, query, key_store, values * block, weights, stride);
       } else if constexpr (!inputs) {
         score<count, key_width, keys>(0, blocks, in.query + h * key_width,
-                                      past.keys + h / key_group * key_width * block, stored_keys * block, weights,
+                                      key_store + h / key_group * key_width * block, stored_keys * block, weights,
                                       stride);
       }
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
@@ -19478,7 +19616,7 @@ struct AttentionStep {
         std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
       }
       S* o = out + h * value_width;
-      mix<count>(tokens, weights, stride, past.values + h / value_group * value_width * block, o);
+      mix<count>(tokens, weights, stride, value_store + h / value_group * value_width * block, o);
       for (int row = 0; row < count; ++row, o += values) {
         const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
         const S* v = in.value + row * values + h * value_width;
@@ -19524,7 +19662,8 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window at most the window and a block
+///         for t; with `inputs` keys values + (1 + heads) values
 ///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
 ///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
 ///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
@@ -19584,7 +19723,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group.
+/// are remembered once for each group. With a window no more is read than it has, but all of the context remembered.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -20805,12 +20944,14 @@ struct Encoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
+  int window = 0;              ///< a token sees those less than so far to both sides; 0: all
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout}, .vocab = vocab, .width = width,
-            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
-            .observed = observed, .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+    return {.block = {block, heads, hidden, Mask::full, dropout, attention_dropout, window}, .vocab = vocab,
+            .width = width, .layers = layers, .context = context,
+            .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
             .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
             .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
@@ -20932,6 +21073,7 @@ struct Decoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
+  int window = 0;  ///< tokens that one sees, itself the last; 0: all before it
 
   /// Of the blocks' kind; RMSNorm after blocks without norms, none after norms of theirs.
   constexpr detail::ConfiguredNorm norm_after_blocks() const {
@@ -20941,9 +21083,10 @@ struct Decoder {
     return {block.norm, block.norm_epsilon};
   }
   constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
-    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout}, .vocab = vocab, .width = width,
-            .layers = layers, .context = context, .positions = block.alibi ? Positions::none : positions,
-            .observed = observed, .position_rows = position_rows, .scaled_embedding = scaled_embedding,
+    return {.block = {block, heads, hidden, Mask::causal, dropout, attention_dropout, window}, .vocab = vocab,
+            .width = width, .layers = layers, .context = context,
+            .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .scaled_embedding = scaled_embedding,
             .final_norm = norm_after_blocks(), .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
   }
   /// As in DecoderOf.
