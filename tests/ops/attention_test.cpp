@@ -166,6 +166,18 @@ TEST_CASE("a token reaches those whose window has it, and no others") {
   CHECK(seen_from<windowed<AttentionMatrix::shaped, Mask::full, false>>() == full);
 }
 
+TEST_CASE("in a window, too, no weights of C are dropped: those of A are") {
+  const auto output_of = [](const char* gain, const Randomness& random) {
+    auto run = dropped_run<windowed_dropping>({30}, random);
+    for (const char* other : {"alpha", "beta", "gamma"}) std::ranges::fill(run.parameter(other), 0.0);
+    std::ranges::fill(run.parameter(gain), 1.0);
+    run.forward();
+    return std::vector<double>(run.output().begin(), run.output().end());
+  };
+  CHECK(output_of("gamma", training) == output_of("gamma", {}));
+  CHECK(output_of("beta", training) != output_of("beta", {}));
+}
+
 TEST_CASE("a window as wide as the sequences is none; shaped attention has nodes of its own there") {
   const auto output_of = []<auto const& model>() {
     Evaluation<model> run(Rows{.tokens = 40}, 1, {7, 33});
