@@ -135,10 +135,10 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
   };
   const int first = begin + Cores::warp_row();  // query of the warp
   const auto use = [&](int key, int place) {
-    if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key)) return;
+    if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key, others)) return;
     typename Cores::template Scores<others> scores;
     Cores::multiply_rows(tiles.query, tiles.key[place], scores);  // (own, others)
-    const bool all_seen = head.all_see(first, key, others);
+    const bool all_seen = head.all_see(first, Cores::warp_rows, key, others);
     /// What counts for keys that a query does not see. The whole warp goes one way.
     const auto mask = [&](S masked) {
       if (all_seen) return;
@@ -188,7 +188,8 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
       Cores::add_product(scores, tiles.weights, tiles.value[place], mean);
     }
   };
-  each_tile<Cores, Tiles::places>(0, head.keys_seen(begin + Tiles::own), others, fill, use);
+  const int end = head.keys_end(begin + Tiles::own);
+  each_tile<Cores, Tiles::places>(Size::window > 0 ? head.near_begin(begin, others) : 0, end, others, fill, use);
 
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
@@ -276,7 +277,7 @@ __global__ void __launch_bounds__(mean_threads)
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward.
 ///         Buffers begin on 16 bytes. By tensor cores query, key, value and out may be of bfloat16
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch. Of
-///         shaped attention tensor cores do T^2 value_width more
+///         shaped attention tensor cores do T^2 value_width more. With a window only tiles that it reaches are read
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, Fitti
 
   const int first_query = begin + Cores::warp_row();  // of the warp
   const auto mask = [&](int key, Scores& weights) {
-    if (head.all_see(first_query, key, others)) return;
+    if (head.all_see(first_query, Cores::warp_rows, key, others)) return;
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       weights[a][b] = head.sees(begin + row, key + col) ? weights[a][b] : S(0);
     });
@@ -171,9 +171,10 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, Fitti
       }
       Cores::template load<threads>(tiles.other_values[place], in.value, head.value_at(key), Size::value_stride, left);
     };
-    const int end = head.keys_seen(begin + Tiles::own);
+    if constexpr (Size::window > 0) from = head.near_begin(begin, others);
+    const int end = head.keys_end(begin + Tiles::own);
     each_tile<Cores, Tiles::places>(from, end, others, fill, [&](int key, int place) {
-      if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key)) return;
+      if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key, others)) return;
       Scores weights, d_weights;
       if constexpr (scored) {
         Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
@@ -321,7 +322,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
   };
   const int first_key = begin + Cores::warp_row();  // of the warp
   const auto use = [&](int query, int place) {
-    if (!head.some_see(query, others, begin + Cores::group_row())) return;
+    if (!head.some_see(query, others, begin + Cores::group_row(), Cores::group_rows)) return;
     S log_sum[own_cols], correction[own_cols], mean[own_cols];  // without copies, loaded while products take longer
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols && !Cores::copies; ++b) {
@@ -356,7 +357,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
         weights[a][b] -= head.mean_weight(mean_factor, query + col, begin + row);
       }
     });
-    if (!head.all_see(query, first_key, Cores::warp_rows) || query + others > head.rows) {
+    if (!head.all_see(query, others, first_key, Cores::warp_rows) || query + others > head.rows) {
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
         const bool seen = query + col < head.rows && head.sees(query + col, begin + row);
         weights[a][b] = seen ? weights[a][b] : S(0);
@@ -366,7 +367,9 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
     if constexpr (dv_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_values[place], dv);
     if constexpr (dk_mode != Write::skip) Cores::add_product(d_scores, tiles.weights, tiles.other_keys[place], dk);
   };
-  each_tile<Cores, Tiles::places>(Size::causal ? begin : 0, head.rows, others, fill, use);
+  const int from = Size::causal ? begin : Size::window > 0 ? head.near_begin(begin, others) : 0;
+  const int end = head.queries_end(begin + Tiles::own);
+  each_tile<Cores, Tiles::places>(from, end, others, fill, use);
 
   // Where dK and dV share a buffer their heads are equally wide: one thread adds both to a place, in turn.
   if constexpr (dk_mode != Write::skip) {

@@ -34,12 +34,15 @@ struct MixedOperands {
 
 /// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not
 /// compile.
-template <int head_count, int width_of_keys, int width_of_values, AttentionMatrix matrix, Mask mask, bool biased>
+template <int head_count, int width_of_keys, int width_of_values, AttentionMatrix matrix, Mask mask, bool biased,
+          int tokens_seen>
 struct FixedSize {
   static constexpr int heads = head_count, key_width = width_of_keys, value_width = width_of_values;
   static constexpr int gains = matrix == AttentionMatrix::softmax ? 0 : matrix == AttentionMatrix::skip_init ? 2 : 3;
   static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = matrix == AttentionMatrix::shaped;
   static constexpr bool drops = false;
+  static constexpr int window = tokens_seen;  ///< 0: there is none
+  static_assert(window == 0 || !centred, "shaped attention has no window");
   static constexpr Index key_stride = Index(heads) * key_width, value_stride = Index(heads) * value_width;
 };
 /// One that drops weights.
@@ -49,7 +52,8 @@ struct DroppingSize : Size {
 };
 template <AttentionSize size>
 struct FixedOf {
-  using Whole = FixedSize<size.heads, size.key_width, size.value_width, size.matrix, size.mask, size.alibi>;
+  using Whole =
+      FixedSize<size.heads, size.key_width, size.value_width, size.matrix, size.mask, size.alibi, size.window>;
   using type = std::conditional_t<size.drops, DroppingSize<Whole>, Whole>;
 };
 template <AttentionSize size>
@@ -110,17 +114,38 @@ struct HeadOfBlock {
 
   __device__ static S scale() { return S(1) / std::sqrt(S(Size::key_width)); }
   /// Whether query i sees key j.
-  __device__ bool sees(int i, int j) const { return j < rows && (!Size::causal || j <= i); }
-  /// Whether each query from i on sees each of `count` keys from j on: true of most tiles, which then need no mask.
-  __device__ bool all_see(int i, int j, int count) const {
-    return j + count <= rows && (!Size::causal || j + count <= i + 1);
+  __device__ bool sees(int i, int j) const {
+    if constexpr (Size::window > 0) {
+      if (!near(i - j, j - i)) return false;
+    }
+    return j < rows && (!Size::causal || j <= i);
   }
-  /// Whether any of `count` queries from i on sees any key from j on: else the warps that have them have nothing to do.
-  __device__ bool some_see(int i, int count, int j) const {
-    return i < rows && j < rows && (!Size::causal || j < i + count);
+  /// Whether each of some queries from i on sees each of some keys from j on: true of most tiles, which then need no
+  /// mask.
+  __device__ bool all_see(int i, [[maybe_unused]] int queries, int j, int keys) const {
+    if constexpr (Size::window > 0) {
+      if (!near(i + queries - 1 - j, j + keys - 1 - i)) return false;
+    }
+    return j + keys <= rows && (!Size::causal || j + keys <= i + 1);
   }
-  /// Keys, from the first on, that queries before `end` see.
-  __device__ int keys_seen(int end) const { return Size::causal && end < rows ? end : rows; }
+  /// Whether any of some queries from i on sees any of some keys from j on: else the warps that have them have nothing
+  /// to do.
+  __device__ bool some_see(int i, int queries, int j, [[maybe_unused]] int keys) const {
+    if constexpr (Size::window > 0) {
+      if (!near(i - (j + keys - 1), j - (i + queries - 1))) return false;
+    }
+    return i < rows && j < rows && (!Size::causal || j < i + queries);
+  }
+  /// With a window: no row before this one is near to any from `begin` on. It begins a tile of so many without a window
+  /// too, so that as few tiles need a mask.
+  __device__ static int near_begin(int begin, int tile) {
+    return begin < Size::window ? 0 : (begin - Size::window + 1) / tile * tile;
+  }
+  /// Where the keys end that queries before `end` see, and the queries that see keys before it.
+  __device__ int keys_end(int end) const { return Size::causal ? (end < rows ? end : rows) : queries_end(end); }
+  __device__ int queries_end(int end) const {
+    return Size::window == 0 || rows - end < Size::window ? rows : end + Size::window - 1;
+  }
   __device__ S bias(int i, int j) const {
     return Size::alibi ? -(slope * Cores::unit) * S(i < j ? j - i : i - j) : S(0);
   }
@@ -144,6 +169,12 @@ struct HeadOfBlock {
   /// 1 + lambda + ... of so many terms.
   __device__ static S series(S slope, int terms) {
     return slope == 0 ? S(terms) : std::expm1(-slope * S(terms)) / std::expm1(-slope);
+  }
+
+ private:
+  /// Whether a window holds a key so far before a query, or behind it.
+  __device__ static bool near(int before, int behind) {
+    return before < Size::window && (Size::causal || behind < Size::window);
   }
 };
 

@@ -9,6 +9,8 @@
 ///                                                                    (He & Hofmann 2024, Eqs. (4), (5) and (13))
 ///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j)),  c_tj = exp(-m (t - j)) / Z_t
 ///
+/// With a window the sum of A begins at j = t - window + 1, and spans at the tile of the first token that a block sees.
+///
 /// | symbol | shape                                          | meaning                                      |
 /// |--------|------------------------------------------------|----------------------------------------------|
 /// | keys   | (tiles, key_heads, key_width, step_tile)       | a tile's tokens side by side: one a thread   |
@@ -59,7 +61,17 @@ inline constexpr int step_threads = static_cast<int>(step_tile);
 template <int rows>
 inline constexpr int step_ahead = rows == 1 ? 64 : 16;
 /// Rows that a block has: their keys and values are read once.
-constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
+SIMPLX_HD constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
+
+/// Where the tiles begin that rows see of which the first is this token.
+template <class Size>
+SIMPLX_HD constexpr Index step_begin(Index token) {
+  if constexpr (Size::window > 0) {
+    return token < Size::window ? 0 : (token - Size::window + 1) / step_tile * step_tile;
+  } else {
+    return 0;
+  }
+}
 
 /// Columns of `parts`: the largest score, the sum of exponentials, their product with V, and that of the mean.
 template <class Size>
@@ -106,7 +118,8 @@ __global__ void __launch_bounds__(step_threads)
   const Index shift = past - sequence;  // from a row to its token
   const Index rows = R == 1 ? sequences.count : sequences.rows;
   const Index first = static_cast<Index>(blockIdx.z) * R, last = first + R < rows ? first + R : rows;  // of its rows
-  const Index span = tiles * step_tile, begin = static_cast<Index>(blockIdx.x) * span;
+  const Index span = tiles * step_tile;
+  const Index begin = step_begin<Size>(shift + first) + static_cast<Index>(blockIdx.x) * span;
   const Index end = begin + span < shift + last ? begin + span : shift + last;  // of the tokens that its rows see
   if (begin >= end) return;  // the whole block
   const Index offset = sequences.number[sequence] * stores.apart;
@@ -156,7 +169,8 @@ __global__ void __launch_bounds__(step_threads)
     SIMPLX_UNROLL
     for (int r = 0; r < R; ++r) {
       const Index distance = shift + first + r - token;
-      const bool sees = distance >= 0 && first + r < last;
+      bool sees = distance >= 0 && first + r < last;
+      if constexpr (Size::window > 0) sees = sees && distance < Size::window;
       const S bias = Size::alibi ? -slope * S(distance) : S(0);
       shared.weights[r][thread] = sees ? score[r] * scale + bias : minus_infinity<S>;
       if constexpr (Size::centred) shared.means[r][thread] = !sees ? S(0) : Size::alibi ? std::exp(bias) : S(1);
@@ -268,7 +282,9 @@ __global__ void __launch_bounds__(step_threads)
   constexpr int V = Size::value_width, width = step_part<Size>;
   const int h = static_cast<int>(blockIdx.y);
   const Index row = static_cast<Index>(blockIdx.z) * gridDim.x + blockIdx.x;
-  const Index token = past[blockIdx.z] + blockIdx.x, seen = token / (tiles * step_tile) + 1;
+  const Index token = past[blockIdx.z] + blockIdx.x;
+  const Index begin = step_begin<Size>(token - blockIdx.x % step_rows(gridDim.x));  // of the block that had the row
+  const Index seen = (token - begin) / (tiles * step_tile) + 1;
   parts += (row * Size::heads + h) * spans * width;
   S highest = minus_infinity<S>, total = 0;
   for (Index s = 0; s < seen; ++s) highest = larger(highest, parts[s * width]);
@@ -291,9 +307,12 @@ __global__ void __launch_bounds__(step_threads)
   }
 }
 
-/// So that a GPU has some 256 blocks, if there are as many tiles, of so many rows of each sequence.
-constexpr StepSpans step_spans(int heads, Index sequences, Index rows, Index context) {
-  const Index tiles = round_up(context, step_tile) / step_tile;
+/// So that a GPU has some 256 blocks, if there are as many tiles, of so many rows of each sequence: tiles of the
+/// context, or as many as the windows of a block's rows reach, wherever these are.
+constexpr StepSpans step_spans(int heads, Index sequences, Index rows, Index context, int window = 0) {
+  const Index of_context = round_up(context, step_tile) / step_tile;
+  const Index reached = (Index(window) + step_rows(rows) - 3 + step_tile) / step_tile + 1;
+  const Index tiles = window == 0 ? of_context : std::min(of_context, reached);
   const Index others = heads * sequences * ((rows + step_rows(rows) - 1) / step_rows(rows));
   const Index wanted = std::clamp<Index>((256 + others - 1) / others, 1, tiles), each = (tiles + wanted - 1) / wanted;
   return {.count = (tiles + each - 1) / each, .tiles = each};
@@ -304,10 +323,10 @@ template <AttentionSize size>
 constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Index context) {
   Index most = 0;
   for (Index rows = 1; rows <= most_rows; ++rows) {
-    most = std::max(most, rows * step_spans(size.heads, 1, rows, context).count);
+    most = std::max(most, rows * step_spans(size.heads, 1, rows, context, size.window).count);
   }
   for (Index sequences = 2; sequences <= most_sequences; ++sequences) {
-    most = std::max(most, sequences * step_spans(size.heads, sequences, 1, context).count);
+    most = std::max(most, sequences * step_spans(size.heads, sequences, 1, context, size.window).count);
   }
   return most * size.heads * step_part<Fixed<size>>;
 }
@@ -317,8 +336,8 @@ constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Inde
 /// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens of each sequence of a stream,
 ///         and the columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal
 ///         keys. One sequence, or one row of each. `parts` holds attention_step_parts elements
-/// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention.
-///         Stores are read once for each token, or each eight of several
+/// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention;
+///         a window in place of t. Stores are read once for each token, or each eight of several
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, int key_heads = size.heads, int value_heads = size.heads, class Operands, class T,
           class Out, class S>
@@ -327,7 +346,7 @@ void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index 
                      const AttentionStores<T>& stores, Out* out, S* parts) {
   using Size = Fixed<size>;
   const Index rows = sequences.rows;
-  const StepSpans spans = step_spans(size.heads, sequences.count, rows, context);
+  const StepSpans spans = step_spans(size.heads, sequences.count, rows, context, size.window);
   const auto attend = [&]<int together>(std::integral_constant<int, together>) {
     launch(stream, attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
            dim3(blocks_for(spans.count, 1), size.heads, blocks_for(sequences.count * rows, together)), step_threads,
