@@ -65,6 +65,18 @@ TEST_CASE("dropped weights are those of the reference, where the result was kept
   check_schedules<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, false, true}>();
 }
 
+TEST_CASE("windows of a token, of less than a tile and of more; of all tokens: the same bits as without one") {
+  test::each_window<1, 3, 5>([]<AttentionSize size>() {
+    const test::Attention<float> given(size, test::window_lengths);
+    check_backward<size, set, set, set>(64, given);
+    if constexpr (size.drops) check_backward<size, set, set, set, float, void>(64, given);  // rows behind see nothing
+  });
+  constexpr AttentionSize full{2, 3, 5, AttentionMatrix::softmax, Mask::full};
+  constexpr AttentionSize seen{2, 3, 5, AttentionMatrix::softmax, Mask::full, false, false, 70};
+  CHECK(computed<seen, set, set, set, float>(test::Attention<float>(seen)).results() ==
+        computed<full, set, set, set, float>(test::Attention<float>(full)).results());
+}
+
 TEST_CASE("the same where the result was not kept") {
   check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax}, set, set, set, float, void>(64);
   check_backward<AttentionSize{2, 3, 5, AttentionMatrix::skip_init, Mask::full}, more, set, set, float, void>(64);

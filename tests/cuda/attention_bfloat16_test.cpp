@@ -79,6 +79,19 @@ TEST_CASE("dropped weights are those of the reference: tiles copied or loaded, r
   }
 }
 
+TEST_CASE("windows: tiles copied or loaded, results kept or not; the same bits under every schedule") {
+  constexpr AttentionSize copied{1, 16, 8, AttentionMatrix::softmax, Mask::full, false, false, 66};
+  By::check_operands<copied>({150, 1});
+  if constexpr (!test::sanitized) {
+    test::each_window<1, 64, 64>([]<AttentionSize size>() {
+      const test::Attention<float> given(size, test::window_lengths);
+      constexpr Write scores = size.window == 1 ? test::skip : test::set;  // with one key they matter to nothing
+      By::check<size, scores, scores>(8, given);
+      if constexpr (size.drops) By::check<size, test::set, test::set, test::set, void>(8, given);
+    });
+  }
+}
+
 TEST_CASE("scores that grow from tile to tile: sums are scaled anew") {
   By::check_growing<AttentionSize{1, 64, 64, AttentionMatrix::softmax, Mask::causal}>();
   By::check_growing<AttentionSize{2, 16, 8, AttentionMatrix::shaped, Mask::full}>();

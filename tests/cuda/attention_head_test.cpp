@@ -41,6 +41,41 @@ void check_sums() {
   }
 }
 
+/// What a head says of rows and tiles, by what each query sees.
+template <AttentionSize size>
+__global__ void sight_kernel(const Index* offsets, int rows, int* wrong) {
+  const Head<size> head(offsets, 1, AttentionOperands<double>());
+  const auto both = [&](int i, int queries, int j, int keys) {
+    bool all = j + keys <= rows, some = false;
+    for (int query = i; query < i + queries; ++query) {
+      for (int key = j; key < j + keys && key < rows; ++key) {
+        all = all && size.sees(query, key);
+        some = some || (query < rows && size.sees(query, key));
+      }
+    }
+    if (i + queries > rows || j + keys > rows) some = head.some_see(i, queries, j, keys) || some;  // it may be careful
+    return head.all_see(i, queries, j, keys) == all && head.some_see(i, queries, j, keys) == some;
+  };
+  for (int i = 0; i < rows; ++i) {
+    const int end = static_cast<int>(size.keys_end(i + 1, rows));
+    const int queries_end = size.window == 0 || rows - i <= size.window ? rows : i + size.window;
+    *wrong += head.keys_end(i + 1) != end || head.queries_end(i + 1) != queries_end;
+    if constexpr (size.window > 0) *wrong += head.near_begin(i, 4) != size.first_key(i) / 4 * 4;
+    for (int j = 0; j < rows; ++j) {
+      *wrong += head.sees(i, j) != size.sees(i, j);
+      for (const int queries : {1, 4}) *wrong += !both(i, queries, j, 1) + !both(i, queries, j, 6);
+    }
+  }
+}
+template <Mask mask, int window>
+void check_sight() {
+  constexpr AttentionSize size{1, 4, 4, AttentionMatrix::softmax, mask, false, false, window};
+  const std::vector<Index> offsets{0, 23};
+  std::vector<int> wrong(1);
+  launch(nullptr, sight_kernel<size>, 1, 1, offsets.data(), 23, wrong.data());
+  CHECK(wrong[0] == 0);
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/attention_head");
@@ -52,13 +87,24 @@ TEST_CASE("a size as a type says all that the size says, and one that drops is a
   static_assert(Plain::key_stride == 15 && Plain::value_stride == 21);
   using Dropping = Fixed<AttentionSize{3, 5, 7, AttentionMatrix::shaped, Mask::full, true, true}>;
   static_assert(Dropping::drops && Dropping::key_stride == 15 && Dropping::gains == 3);
-  static_assert(Fixed<AttentionSize{2, 4, 4, AttentionMatrix::skip_init}>::gains == 2);
+  static_assert(Fixed<AttentionSize{2, 4, 4, AttentionMatrix::skip_init}>::gains == 2 && Plain::window == 0);
+  static_assert(Fixed<AttentionSize{2, 4, 4, AttentionMatrix::softmax, Mask::full, false, true, 9}>::window == 9);
   static_assert(Fixed<AttentionSize{2, 4, 4}>::gains == 0 && Fixed<AttentionSize{2, 4, 4}>::causal);
 }
 
 TEST_CASE("the sums that C divides by, for all slopes, causal and full") {
   check_sums<Mask::causal>();
   check_sums<Mask::full>();
+}
+
+TEST_CASE("tiles that are seen whole, or in part, and where they begin and end: with windows and without") {
+  check_sight<Mask::causal, 0>();
+  check_sight<Mask::full, 0>();
+  check_sight<Mask::causal, 1>();
+  check_sight<Mask::full, 1>();
+  check_sight<Mask::causal, 7>();
+  check_sight<Mask::full, 7>();
+  check_sight<Mask::full, std::numeric_limits<int>::max()>();
 }
 
 TEST_SUITE_END();

@@ -16,6 +16,24 @@ namespace test {
 inline const std::vector<Index> lengths =
     emulation::thread_sanitized ? std::vector<Index>{2, 0, 33} : std::vector<Index>{2, 31, 0, 33, 1, 70};
 
+/// Those for windows: one of several tiles.
+inline const std::vector<Index> window_lengths =
+    emulation::thread_sanitized ? std::vector<Index>{0, 100} : std::vector<Index>{2, 0, 1, 200};
+
+/// Calls f<size>() for windows of one token, of less than a tile and of more. Of 66 a first and a last row in sight are
+/// alone in their tiles; of 95 tiles are seen but for one pair of rows.
+template <int heads, int key_width, int value_width, class F>
+void each_window(const F& f) {
+  using enum AttentionMatrix;
+  f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::full, false, false, 66}>();
+  if constexpr (!emulation::address_sanitized && !emulation::thread_sanitized) {  // which take long to compile
+    f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::causal, false, false, 1}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, skip_init, Mask::full, true, true, 20}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::causal, false, false, 66}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::full, false, false, 95}>();
+  }
+}
+
 template <class S>
 struct Attention {
   AttentionSize size;

@@ -176,6 +176,35 @@ TEST_CASE("many sequences: their spans are of several tiles") {
   check<size, float>(32, {3, 1, 141, 260, 1}, {{{0}, 2}, {{2}, 140}, {{3}, 259}, {all, 1}}, 500);
 }
 
+TEST_CASE("windows: of a token, of less than a tile and of more, of the context; spans are of tiles that they reach") {
+  using enum AttentionMatrix;
+  static_assert(step_spans(1, 1, 1, 9999, 1).count == 1 && step_spans(1, 1, 1, 9999, 2).count == 2);
+  static_assert(step_spans(1, 1, 1, 9999, 129).count == 2 && step_spans(1, 1, 1, 9999, 130).count == 3);
+  static_assert(step_spans(1, 1, 9, 9999, 122).count == 2 && step_spans(1, 1, 9, 9999, 123).count == 3);
+  static_assert(step_spans(1, 1, 1, 200, std::numeric_limits<int>::max()).count == 2);
+  check<AttentionSize{2, 3, 5, softmax, Mask::causal, false, false, 1}, float>(32, {3, 1, 126, 1}, 140);
+  check<AttentionSize{4, 3, 5, skip_init, Mask::causal, true, false, 20}, float, 2, 1>(
+      32, {120, 1, 26, 1, 1, 1, 1, 1, 9, 1}, 800);
+  // each place of a window within tiles, by one row and by several
+  constexpr AttentionSize size{1, 3, 5, softmax, Mask::causal, false, false, 130};
+  std::vector<Index> feeds{250};
+  for (int i = 0; i < 20; ++i) feeds.push_back(1);
+  feeds.push_back(119), feeds.push_back(9);
+  check<size, float>(32, feeds, 400);
+  check<size, float>(
+      32, {5, 402, 300},
+      {{{1}, 255}, {{2}, 290}, {{1, 0, 2}, 1}, {{0}, 4}, {{1}, 145}, {{2, 1}, 1}, {{2}, 8}}, 500);
+  // several tiles of several spans
+  constexpr AttentionSize many{32, 2, 2, softmax, Mask::causal, false, false, 300};
+  static_assert(step_spans(32, 5, 1, 1000, 300).count == 2 && step_spans(32, 5, 1, 1000, 300).tiles == 2);
+  check<many, float>(32, {3, 1, 141, 420, 1}, {{{0}, 2}, {{2}, 140}, {{3}, 419}, {{0, 1, 2, 3, 4}, 1}}, 500);
+  // the context's bits are those without a window
+  Fed<AttentionSize{1, 3, 5, softmax, Mask::causal, false, false, 140}, float> seen(140, 140);
+  Fed<AttentionSize{1, 3, 5}, float> all(140, 140);
+  seen.feed({1, 130, 1, 8}), all.feed({1, 130, 1, 8});
+  CHECK(seen.attention.out == all.attention.out);
+}
+
 TEST_CASE("heads that share keys or values remember them once") {
   constexpr AttentionSize size{4, 3, 5, AttentionMatrix::shaped};
   check<size, float, 2, 2>(32, {1, 9, 1}, 12);

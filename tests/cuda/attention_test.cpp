@@ -58,6 +58,10 @@ TEST_CASE("dropped weights are those of the reference") {
   check_schedules<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, false, true}>();
 }
 
+TEST_CASE("windows of a token, of less than a tile and of more") {
+  test::each_window<1, 3, 5>([]<AttentionSize size>() { check_forward<size, float>(32, test::window_lengths); });
+}
+
 TEST_CASE("widths of a vector, between, and of several; tiles shrink with width and type") {
   check_forward<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, float>(32);
   check_forward<AttentionSize{2, 8, 32, AttentionMatrix::shaped}, float>(32);

@@ -47,6 +47,16 @@ TEST_CASE("attention gives what the reference gives, and the same bits under eve
   }
 }
 
+TEST_CASE("windows: a warpgroup whose rows see nothing of a tile leaves it") {
+  constexpr AttentionSize full{1, 64, 64, AttentionMatrix::softmax, Mask::full, false, false, 66};
+  By::check<full>(8, test::Attention<float>(full, {270, 1}));
+  if constexpr (!test::sanitized) {
+    constexpr AttentionSize causal{1, 64, 64, AttentionMatrix::softmax, Mask::causal, false, false, 95};
+    By::check_operands<causal>({290, 5});
+    By::check<causal>(8, test::Attention<float>(causal, {270, 1}));
+  }
+}
+
 TEST_CASE("operands of bfloat16, of several tiles; the identity at initialisation, bit for bit; scores that grow") {
   if constexpr (!test::sanitized) {
     By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>();
