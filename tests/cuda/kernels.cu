@@ -80,6 +80,9 @@ SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
                  AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::causal, true})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, AttentionMatrix::shaped})
+// Of a window.
+SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, false, 1024})
 // Of dropped weights.
 SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float,
                  AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, true})
@@ -97,6 +100,8 @@ SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, A
 SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, AttentionMatrix::skip_init})
 SIMPLX_STEPS(Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::softmax})
 SIMPLX_STEPS(Narrow, __nv_bfloat16, float, AttentionSize{8, 128, 128, AttentionMatrix::shaped, Mask::causal, true})
+SIMPLX_STEPS(Narrow, __nv_bfloat16, __nv_bfloat16,
+             AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, false, 1024})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      __nv_bfloat16*, const double*, double, const double*, double*);
