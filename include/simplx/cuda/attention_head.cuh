@@ -115,10 +115,12 @@ struct HeadOfBlock {
   __device__ static S scale() { return S(1) / std::sqrt(S(Size::key_width)); }
   /// Whether query i sees key j.
   __device__ bool sees(int i, int j) const {
-    if constexpr (Size::window > 0) {
-      if (!near(i - j, j - i)) return false;
+    if constexpr (Size::window > 0) {  // one comparison, as a negative number is a large one: registers are short
+      const unsigned window = Size::window, distance = static_cast<unsigned>(i - j);
+      return j < rows && (Size::causal ? distance < window : distance + (window - 1) < 2 * window - 1);
+    } else {
+      return j < rows && (!Size::causal || j <= i);
     }
-    return j < rows && (!Size::causal || j <= i);
   }
   /// Whether each of some queries from i on sees each of some keys from j on: true of most tiles, which then need no
   /// mask.
