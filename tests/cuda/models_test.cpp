@@ -24,9 +24,10 @@ constexpr Encoder gated = in_bfloat16(bert_pre_ln, false), biased = in_bfloat16(
 constexpr Decoder wide{.block = sas_p, .vocab = 11, .width = 16, .heads = 2, .layers = 2, .context = 9,
                        .positions = Positions::learned};
 
-/// One set of parameters for three layers.
+/// One set of parameters for three layers, whose shaped attention is in a window.
 constexpr DecoderOf<Shared<ConfiguredBlock>> looping(Index width, double dropout = 0) {
-  return {.block = {{.config = sas_p, .heads = 2, .hidden = 16, .dropout = dropout, .attention_dropout = dropout}},
+  return {.block = {{.config = sas_p, .heads = 2, .hidden = 16, .dropout = dropout, .attention_dropout = dropout,
+                     .window = 4}},
           .vocab = 11, .width = width, .layers = 3, .context = 9, .positions = Positions::learned};
 }
 constexpr DecoderOf<Shared<ConfiguredBlock>> looped = looping(8, 0.3), looped_wide = looping(16);

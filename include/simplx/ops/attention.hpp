@@ -22,7 +22,7 @@
 /// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
 /// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
 /// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity. In a window
-/// C V is softmax attention of equal scores, a node of its own.
+/// C V is attention of equal scores, a node of its own.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 #include <simplx/core/named.hpp>
@@ -238,22 +238,23 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
 
 namespace detail {
 
-/// C V, as softmax attention of equal scores.
+/// gamma C V, as attention of equal scores.
 struct MeanAttention {
   Heads heads;
-  constexpr Expr operator()(Expr value) const {
+  constexpr Expr operator()(Expr value, Expr none, Expr gamma) const {
     const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
-    return softmax_attention(equal, equal, value, heads);
+    return skip_init_attention(equal, equal, value, none, gamma, heads);
   }
 };
 
-/// Shaped attention in a window, whose means are no sums that run through the sequence. Operands fit.
+/// Shaped attention in a window, whose means are no sums that run through the sequence: alpha V + (beta A V - gamma
+/// C V), the difference of what two kernels compute alike. Operands fit.
 constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  const Expr attended = softmax_attention(query, key, value, heads);
+  const Expr none = stop_gradient(0.0 * alpha);
+  const Expr attended = skip_init_attention(query, key, value, none, beta, heads);
   heads.dropout = 0;
-  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node});
-  const auto of_columns = [&](At gain) { return repeat_columns(gain, value.shape().cols / heads.count); };
-  return value * of_columns(alpha) + (attended * of_columns(beta) - mean * of_columns(gamma));
+  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node}, none, Expr{gamma.node});
+  return value * repeat_columns(alpha, value.shape().cols / heads.count) + (attended - mean);
 }
 
 }  // namespace detail
