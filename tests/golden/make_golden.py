@@ -133,7 +133,7 @@ def alibi_slopes(count):
 
 
 def mask(rows, c, alibi, full=False):
-    """(H, T, T): minus infinity for j > i unless all is seen, or outside a window; with ALiBi -m_h (i - j) elsewhere."""
+    """(H, T, T): minus infinity for j > i unless all is seen, and outside a window; ALiBi: -m_h |i - j|."""
     hidden = torch.ones(rows, rows).triu(diagonal=rows if full else 1) > 0
     distance = torch.arange(rows)[:, None] - torch.arange(rows)[None, :]
     if c.window:
