@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6c283c1cb1dac94f
+// sha256 of the headers: 752ef7967548952a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9254,7 +9254,7 @@ SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
 /// | skip_init | alpha I + beta A             |   | full   | the whole sequence | |i - j| < window    |
 /// | shaped    | alpha I + beta A - gamma C   |
 ///
-/// Shaped attention has no window here: its C is that of the whole sequence.
+/// Kernels refuse shaped attention in a window: their C is that of the whole sequence.
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
@@ -9392,6 +9392,7 @@ struct AttentionHead {
   static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
+  static_assert(!centred || !windowed, "the means of shaped attention are those of the whole sequence");
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
@@ -9891,7 +9892,8 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
 ///   dV = alpha dO + beta (A * R)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
-/// Cost    2.5 times the products of the forward; no heap; the same scratch.
+/// Cost    2.5 times the products of the forward, with a window more, as dK and dV take the keys that 64 queries see
+///         between them; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
@@ -10981,7 +10983,8 @@ constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integ
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|; with a  |
 /// |         |              | window minus infinity for |i - j| >= window                                        |
-/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi or  |
+/// |         |              | a window                                                                           |
 ///
 /// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
 /// that follow one another share K_h and V_h. [Ainslie et al. 2023]
@@ -11043,7 +11046,7 @@ struct SelfAttention {
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
-  int window = 0;      ///< tokens that one sees: itself and those before, or to both sides, less than so far; 0: all
+  int window = 0;      ///< query i sees key j if |i - j| < window, as the mask lets it; 0: however far
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -19450,6 +19453,9 @@ struct AttentionStep {
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
+  static_assert(!centred || !windowed, "the means of shaped attention are those of all tokens before");
+  /// Tokens in whole blocks that neither this one sees nor those after it.
+  static constexpr Index unseen(Index token) { return windowed ? size.first_key(token) / block * block : 0; }
 
   /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
   /// unless it is asked for long before.
@@ -19579,7 +19585,7 @@ struct AttentionStep {
   template <int count>
   static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
                   S* scratch) {
-    const Index before = windowed ? size.first_key(token) / block * block : 0;  // whole blocks that none of them sees
+    const Index before = unseen(token);
     const S* const key_store = past.keys + before * (inputs ? values : stored_keys);
     const S* const value_store = past.values + before * stored_values;
     token -= before;
@@ -19663,7 +19669,7 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window at most the window and a block
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window what it has, in whole blocks,
 ///         for t; with `inputs` keys values + (1 + heads) values
 ///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
 ///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
@@ -19697,8 +19703,10 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
     for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
   };
   if constexpr (inputs) {
-    if (Step::projects(rows, past_tokens)) {
+    const Index before = Step::unseen(past_tokens);
+    if (Step::projects(rows, past_tokens - before)) {
       remember_rows(rows);
+      past.keys += before * Step::values, past.values += before * Step::stored_values, past_tokens -= before;
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
       Step::project_keys(team, tokens, past, keys);
@@ -19721,10 +19729,11 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 /// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
+/// | the same in a window           | d + H       | -      | of an attention of its own, C V: V once more          |
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window no more is read than it has, but all of the context remembered.
+/// are remembered once for each group. With a window its blocks alone are read, but all of the context is remembered.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -20945,7 +20954,7 @@ struct Encoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
-  int window = 0;              ///< a token sees those less than so far to both sides; 0: all
+  int window = 0;              ///< query i sees key j if |i - j| < window; 0: however far
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};

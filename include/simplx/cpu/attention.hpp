@@ -139,7 +139,8 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
 ///   dV = alpha dO + beta (A * R)^T dO - gamma C^T dO
 /// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
-/// Cost    2.5 times the products of the forward; no heap; the same scratch.
+/// Cost    2.5 times the products of the forward, with a window more, as dK and dV take the keys that 64 queries see
+///         between them; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {

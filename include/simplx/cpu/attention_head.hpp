@@ -50,6 +50,7 @@ struct AttentionHead {
   static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
+  static_assert(!centred || !windowed, "the means of shaped attention are those of the whole sequence");
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered

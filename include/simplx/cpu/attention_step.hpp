@@ -74,6 +74,9 @@ struct AttentionStep {
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
+  static_assert(!centred || !windowed, "the means of shaped attention are those of all tokens before");
+  /// Tokens in whole blocks that neither this one sees nor those after it.
+  static constexpr Index unseen(Index token) { return windowed ? size.first_key(token) / block * block : 0; }
 
   /// A row of a block, as vectors, and what is `ahead` of it, in the next block: memory is slow where its pages change,
   /// unless it is asked for long before.
@@ -203,7 +206,7 @@ struct AttentionStep {
   template <int count>
   static void run(Team* team, const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out,
                   S* scratch) {
-    const Index before = windowed ? size.first_key(token) / block * block : 0;  // whole blocks that none of them sees
+    const Index before = unseen(token);
     const S* const key_store = past.keys + before * (inputs ? values : stored_keys);
     const S* const value_store = past.values + before * stored_values;
     token -= before;
@@ -287,7 +290,7 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window at most the window and a block
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window what it has, in whole blocks,
 ///         for t; with `inputs` keys values + (1 + heads) values
 ///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
 ///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
@@ -321,8 +324,10 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
     for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
   };
   if constexpr (inputs) {
-    if (Step::projects(rows, past_tokens)) {
+    const Index before = Step::unseen(past_tokens);
+    if (Step::projects(rows, past_tokens - before)) {
       remember_rows(rows);
+      past.keys += before * Step::values, past.values += before * Step::stored_values, past_tokens -= before;
       const Index tokens = past_tokens + rows;
       S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
       Step::project_keys(team, tokens, past, keys);

@@ -9,10 +9,11 @@
 /// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
+/// | the same in a window           | d + H       | -      | of an attention of its own, C V: V once more          |
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window no more is read than it has, but all of the context remembered.
+/// are remembered once for each group. With a window its blocks alone are read, but all of the context is remembered.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>

@@ -77,7 +77,7 @@ struct Encoder {
   double attention_dropout = 0;  ///< in training: of attention's weights; "attention.dropout.rate" of each block
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
-  int window = 0;              ///< a token sees those less than so far to both sides; 0: all
+  int window = 0;              ///< query i sees key j if |i - j| < window; 0: however far
 
   constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};

@@ -16,7 +16,8 @@
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|; with a  |
 /// |         |              | window minus infinity for |i - j| >= window                                        |
-/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi or  |
+/// |         |              | a window                                                                           |
 ///
 /// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
 /// that follow one another share K_h and V_h. [Ainslie et al. 2023]
@@ -86,7 +87,7 @@ struct SelfAttention {
   double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   bool head_norm = false;  ///< QK-norm: RMSNorm of each head's queries and keys, of softmax attention
   double dropout = 0;  ///< of the weights A_h, in training; a hyper(...), "dropout.rate"
-  int window = 0;      ///< tokens that one sees: itself and those before, or to both sides, less than so far; 0: all
+  int window = 0;      ///< query i sees key j if |i - j| < window, as the mask lets it; 0: however far
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
