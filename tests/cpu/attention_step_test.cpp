@@ -79,7 +79,8 @@ double step_error(Index tokens, Index part) {
       value_store(value_heads * size.value_width * capacity), sums(values + size.heads),
       out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, inputs, S>(tokens, key_heads) + 1, S(7));
   S* store = value_store.data();
-  const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), own_W.data()};
+  S* const running = size.window == 0 ? sums.data() : nullptr;  // nothing is remembered but what the window has
+  const AttentionPast<S> past{inputs ? store : key_store.data(), store, running, own_W.data()};
   for (Index first = 0; first < tokens; first += part) {
     attention_steps<size, inputs, key_heads, value_heads>(
         std::min(part, tokens - first), first,
@@ -146,6 +147,9 @@ TEST_CASE("cpu/attention_step: of what it remembers a token sees a window") {
         true>();
   check<AttentionSize{.heads = 1, .key_width = 4, .value_width = 4, .window = 1}, true>();
   check<AttentionSize{.heads = 1, .key_width = 4, .value_width = 4, .window = 200}, false>();
+  constexpr auto shaped = AttentionMatrix::shaped;
+  check<AttentionSize{.heads = 2, .key_width = 8, .value_width = 5, .matrix = shaped, .window = 40}, false>();
+  check<AttentionSize{.heads = 3, .key_width = 3, .value_width = 4, .matrix = shaped, .alibi = true, .window = 37}, true>();
 }
 
 TEST_CASE("cpu/attention_step: what a store holds after its last token is not seen, and NaN is not hidden") {

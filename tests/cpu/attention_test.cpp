@@ -266,6 +266,19 @@ void for_masks_and_biases(F f) {
   f(Constant<with(Mask::full, false)>{});
   f(Constant<with(Mask::full, true)>{});
 }
+template <AttentionSize size, class F>
+void for_masks_biases_and_windows(F f) {
+  constexpr auto in_window = [](Mask mask, bool alibi, int window) {
+    AttentionSize other = size;
+    other.mask = mask, other.alibi = alibi, other.window = window;
+    return other;
+  };
+  for_masks_and_biases<size>(f);
+  f(Constant<in_window(Mask::causal, false, 2)>{});
+  f(Constant<in_window(Mask::causal, true, 7)>{});
+  f(Constant<in_window(Mask::full, false, 20)>{});
+  f(Constant<in_window(Mask::full, true, 9)>{});
+}
 
 TEST_CASE_TEMPLATE("kernels equal the definitions: every mixing, mask and bias, ragged sequences", S, float, double) {
   const Values<Index> lengths{1, 5, 16, 17, 40, 64, 65, 130};
@@ -309,6 +322,8 @@ void check_windows(const Values<Index>& lengths) {
   check_fast<in_window({2, 16, 32, AttentionMatrix::softmax, Mask::full, true}), set, add, set, S>(lengths);
   check_fast<in_window({3, 5, 7, AttentionMatrix::skip_init, {}, true, true}), add, add, add, S>(lengths);
   check_fast<in_window({2, 25, 16, AttentionMatrix::skip_init, Mask::full}), add, set, add, S>(lengths);
+  check_fast<in_window({3, 5, 7, AttentionMatrix::shaped, {}, true, true}), set, set, add, S>(lengths);
+  check_fast<in_window({2, 16, 32, AttentionMatrix::shaped, Mask::full}), skip, skip, set, S>(lengths);
 }
 TEST_CASE("kernels equal the definitions where a query sees a window") {
   const Values<Index> lengths{1, 5, 16, 17, 63, 64, 65, 130, 200};
@@ -321,7 +336,8 @@ TEST_CASE("every length in every window") {
   const auto check = []<int window>() {
     for (Index length = 1; length <= 100; length += length < 36 ? 1 : 7) {
       constexpr AttentionSize causal{.key_width = 8, .value_width = 8, .window = window};
-      constexpr AttentionSize full{.key_width = 8, .value_width = 8, .mask = Mask::full, .window = window};
+      constexpr AttentionSize full{.heads = 2, .key_width = 8, .value_width = 8, .matrix = AttentionMatrix::shaped,
+                                   .mask = Mask::full, .alibi = true, .window = window};
       check_fast<causal, set, add, add, double>({length});
       check_fast<full, set, add, set, double>({length});
     }
@@ -344,6 +360,8 @@ TEST_CASE("a window as long as the sequence changes no bit") {
   };
   check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .alibi = true}>();
   check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mask = Mask::full}>();
+  check.operator()<AttentionSize{2, 16, 16, AttentionMatrix::shaped}>();
+  check.operator()<AttentionSize{2, 16, 16, AttentionMatrix::shaped, Mask::full, true}>();
 }
 
 TEST_CASE("kernels equal the definitions at every length around a group and a block") {
@@ -432,10 +450,11 @@ TEST_CASE("reference gradients equal central differences") {
       }
 }
 
-TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and bias", S, float, double) {
-  for_masks_and_biases<AttentionSize{3, 16, 16, AttentionMatrix::shaped}>([](auto size) {
+TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask, bias and window", S, float, double) {
+  for_masks_biases_and_windows<AttentionSize{3, 16, 16, AttentionMatrix::shaped}>([](auto size) {
     CAPTURE(static_cast<int>(size.value.mask));
     CAPTURE(size.value.alibi);
+    CAPTURE(size.value.window);
     Problem<S> p(size.value, {300, 1, 40});
     std::fill(p.q.begin(), p.q.end(), S(0));
     p.slopes = {S(0.5), S(1) / 256, S(1) / 16};
@@ -462,7 +481,7 @@ TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and b
 
 TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose runs the other way") {
   constexpr int width = 16;
-  for_masks_and_biases<AttentionSize{1, width, width, AttentionMatrix::shaped}>([](auto size) {
+  for_masks_biases_and_windows<AttentionSize{1, width, width, AttentionMatrix::shaped}>([](auto size) {
     for (const double slope : {0.0, 1.0 / 256, 0.5, 3.0, 60.0, 1e4}) {
       if (slope != 0 && !size.value.alibi) continue;
       for (const Index length : {1, 2, 36, 37}) {
@@ -471,8 +490,7 @@ TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose ru
         Eigen::MatrixXd c(length, length);
         for (Index i = 0; i < length; ++i) {
           for (Index j = 0; j < length; ++j) {
-            const bool seen = j <= i || size.value.mask == Mask::full;
-            c(i, j) = !seen ? 0 : size.value.alibi ? std::exp(-slope * std::abs(double(i - j))) : 1;
+            c(i, j) = !size.value.sees(i, j) ? 0 : size.value.alibi ? std::exp(-slope * std::abs(double(i - j))) : 1;
           }
           c.row(i) /= c.row(i).sum();
         }

@@ -17,7 +17,9 @@
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged. In a window
+/// they begin anew every `window` rows, and a sweep back through the rows before adds what each row then lacks
+/// (van Herk 1992): two sums whatever the window, and none from which another is subtracted.
 ///
 /// Dropped weights are drawn by vectors of queries, each of which is a row of random words (core/random.hpp).
 
@@ -50,7 +52,6 @@ struct AttentionHead {
   static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
-  static_assert(!centred || !windowed, "the means of shaped attention are those of the whole sequence");
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
@@ -256,13 +257,18 @@ struct AttentionHead {
   void fill_row_sums(S* sums) const {
     if constexpr (size.alibi) {
       S sum = 0;
-      for (Index i = 0; i < rows; ++i) sums[i] = sum = shrunk(sum) + 1;
+      for (Index i = 0; i < rows; ++i) {
+        if (!windowed || i < size.window) sum = shrunk(sum) + 1;
+        sums[i] = sum;
+      }
       if constexpr (full) {
         for (Index i = 0, j = rows - 1; i <= j; ++i, --j) sums[i] = sums[j] = sums[i] + sums[j] - 1;
       }
     }
   }
-  S row_sum(const S* sums, Index row) const { return size.alibi ? sums[row] : S(full ? rows : row + 1); }
+  S row_sum(const S* sums, Index row) const {
+    return size.alibi ? sums[row] : S(size.keys_end(row + 1, rows) - size.first_key(row));
+  }
 
   /// lambda * x.
   template <class X>
@@ -278,12 +284,42 @@ struct AttentionHead {
     for (Index i = 0; i < rows; ++i, row += step) {
       for (int n = 0; n < vectors; ++n) {
         const Index at = row * value_stride + n * lanes<S>;
+        if (begins_anew(i)) sums[n] = V{};
         if constexpr (!own) use(row, at, sums[n]);
         sums[n] += term(row, at);
         if constexpr (own) use(row, at, sums[n]);
         sums[n] = shrunk(sums[n]);
       }
     }
+  }
+  static constexpr bool begins_anew([[maybe_unused]] Index row) {
+    if constexpr (windowed) return row % size.window == 0;
+    return false;
+  }
+  /// What the sums of a window lack where they began anew: the terms of those rows before that it reaches.
+  template <class Term, class Use>
+  __attribute__((always_inline)) void sums_before([[maybe_unused]] Index row, [[maybe_unused]] Index step,
+                                                  [[maybe_unused]] Term term, [[maybe_unused]] Use use) const {
+    if constexpr (windowed) {
+      constexpr Index window = size.window;
+      for (Index anew = window; anew < rows; anew += window) {
+        V sums[vectors]{};
+        for (Index i = anew - 1; i > anew - window; --i) {
+          const Index other = row + step * i, last = i + window - 1, own = row + step * last;  // the last that sees it
+          const S weight = decayed(anew - 1 - i), since = decayed(last - (anew - 1));
+          for (int n = 0; n < vectors; ++n) {
+            sums[n] += weight * term(other, other * value_stride + n * lanes<S>);
+            if (last < rows) use(own, own * value_stride + n * lanes<S>, V(since * sums[n]));
+          }
+        }
+      }
+    }
+  }
+  /// lambda to that power, or 0 where arithmetic would be slow.
+  S decayed(Index steps) const {
+    if constexpr (!size.alibi) return 1;
+    const S power = std::exp(-slope * S(steps));
+    return power < std::numeric_limits<S>::min() ? S(0) : power;
   }
 
   void forward(S* out, S* log_sum_exp, S* scratch) const {
@@ -316,18 +352,21 @@ struct AttentionHead {
           V result = load<V>(out + at) * normalise[i];
           if constexpr (gains) result += alpha * own;
           if constexpr (centred) {
-            before[n] = shrunk(before[n]) + own;
+            before[n] = begins_anew(row) ? own : shrunk(before[n]) + own;
             result -= mean * before[n];
           }
           store(out + at, result);
         }
       }
     }
+    const auto own = [&](Index, Index at) { return load<V>(v + at); };
+    const auto subtract = [&](Index row, Index at, V sum) {
+      store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * sum));
+    };
+    if constexpr (centred) sums_before(0, 1, own, subtract);
     if constexpr (centred && full) {
-      const auto own = [&](Index, Index at) { return load<V>(v + at); };
-      decaying_sums<false>(rows - 1, -1, own, [&](Index row, Index at, V after) {
-        store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
-      });
+      decaying_sums<false>(rows - 1, -1, own, subtract);
+      sums_before(rows - 1, -1, own, subtract);
     }
   }
 
@@ -396,11 +435,14 @@ struct AttentionHead {
       gamma_sum -= value * sum;
       add(at, alpha * d - gamma * sum);
     });
+    const auto subtract = [&](Index, Index at, V sum) {
+      gamma_sum -= load<V>(v + at) * sum;
+      add(at, -gamma * sum);
+    };
+    if constexpr (centred) sums_before(rows - 1, -1, d_mean, subtract);
     if constexpr (centred && full) {
-      decaying_sums<false>(0, 1, d_mean, [&](Index, Index at, V sum) {
-        gamma_sum -= load<V>(v + at) * sum;
-        add(at, -gamma * sum);
-      });
+      decaying_sums<false>(0, 1, d_mean, subtract);
+      sums_before(0, 1, d_mean, subtract);
     }
     if (dalpha) *dalpha += sum(alpha_sum);
     if (dgamma) *dgamma += sum(gamma_sum);

@@ -10,8 +10,6 @@
 /// | skip_init | alpha I + beta A             |   | full   | the whole sequence | |i - j| < window    |
 /// | shaped    | alpha I + beta A - gamma C   |
 ///
-/// Kernels refuse shaped attention in a window: their C is that of the whole sequence.
-///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 ///

@@ -9,7 +9,8 @@
 ///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
 ///
 /// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it. With a window j begins at t -
-/// window + 1: blocks of tokens before it are not read.
+/// window + 1: blocks of tokens before it are not read, and c_t is the sum of those v_j by the weights of C, taken with
+/// that of A.
 ///
 /// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
 ///
@@ -47,7 +48,7 @@ inline constexpr Index token_block = 4 * lanes<S>;
 template <class S>
 struct AttentionPast {
   S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
-  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
+  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where means run
   const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
 };
 
@@ -73,8 +74,8 @@ struct AttentionStep {
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
-  static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
-  static_assert(!centred || !windowed, "the means of shaped attention are those of all tokens before");
+  static constexpr bool windowed = size.window != 0, centred = size.matrix == AttentionMatrix::shaped;
+  static constexpr bool means_run = centred && !windowed;
   /// Tokens in whole blocks that neither this one sees nor those after it.
   static constexpr Index unseen(Index token) { return windowed ? size.first_key(token) / block * block : 0; }
 
@@ -137,20 +138,42 @@ struct AttentionStep {
     return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
+  /// visit(j, distance, seen) for vectors of the keys of the last of so many tokens.
+  template <class Visit>
+  __attribute__((always_inline)) static void for_each_key(Index tokens, Visit visit) {
+    const V first_seen = splat<V>(S(size.first_key(tokens - 1)));
+    V number = lane_numbers<V>();
+    for (Index j = 0; j < tokens; j += L, number += S(L)) {
+      const V distance = S(tokens - 1) - number;
+      if constexpr (windowed) {
+        visit(j, distance, (number < S(tokens)) & (number >= first_seen));
+      } else {
+        visit(j, distance, number < S(tokens));
+      }
+    }
+  }
+  /// Weights, of sum 1 / normalise in all, become those of normalise A - gamma C.
+  static void centre(Index tokens, S normalise, S gamma, S slope, S* weights) {
+    const auto each = [&](auto visit) __attribute__((always_inline)) {
+      for_each_key(tokens, [&](Index j, V distance, auto seen) __attribute__((always_inline)) {
+        const V weight = size.alibi ? exp(V(-slope * distance)) : splat<V>(S(1));
+        visit(j, select(seen, weight, V{}));
+      });
+    };
+    V sum_of_lane{};
+    each([&](Index, V weight) { sum_of_lane += weight; });
+    const S mean = gamma / sum(sum_of_lane);
+    each([&](Index j, V weight) { store(weights + j, V(load<V>(weights + j) * normalise - mean * weight)); });
+  }
+
   /// Scores become exp(score - maximum), up to the end of the last block and before the window 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
-    const V hidden = splat<V>(S(windowed ? size.first_key(tokens - 1) : 0));
     const auto each = [&](auto visit) __attribute__((always_inline)) {
-      V number = lane_numbers<V>();
-      for (Index j = 0; j < tokens; j += L, number += S(L)) {
+      for_each_key(tokens, [&](Index j, V distance, auto seen) __attribute__((always_inline)) {
         V score = load<V>(scores + j) * scale;
-        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
-        if constexpr (windowed) {
-          visit(j, score, (number < S(tokens)) & (number >= hidden));
-        } else {
-          visit(j, score, number < S(tokens));
-        }
-      }
+        if constexpr (size.alibi) score -= slope * distance;
+        visit(j, score, seen);
+      });
     };
     V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
     each([&](Index, V score, auto seen) {
@@ -237,28 +260,29 @@ struct AttentionStep {
                                       stride);
       }
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
-      S total[count];
+      S normalise[count];  // what is mixed becomes that of beta A, and of - gamma C where means do not run
       for (int row = 0; row < count; ++row) {
+        S* const weight = weights + row * stride;
         const Index seen = token + row + 1;
-        total[row] = exponentiate(seen, scale, slope, weights + row * stride);
-        std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
+        normalise[row] = (gains ? in.beta[h] : S(1)) / exponentiate(seen, scale, slope, weight);
+        if constexpr (centred && windowed) centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        std::fill(weight + round_up(seen, block), weight + stride, S(0));
       }
       S* o = out + h * value_width;
       mix<count>(tokens, weights, stride, value_store + h / value_group * value_width * block, o);
       for (int row = 0; row < count; ++row, o += values) {
-        const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
         const S* v = in.value + row * values + h * value_width;
         S mean = 0, *sums = nullptr;
-        if constexpr (centred) {
+        if constexpr (means_run) {
           S& sum_of_weights = past.sums[values + h];  // Z
           sum_of_weights += 1 - sum_of_weights * shrink;
           mean = in.gamma[h] / sum_of_weights;
           sums = past.sums + h * value_width;
         }
         for (Index c = 0; c < value_width; ++c) {
-          S result = o[c] * normalise;
+          S result = o[c] * normalise[row];
           if constexpr (gains) result += in.alpha[h] * v[c];
-          if constexpr (centred) {
+          if constexpr (means_run) {
             sums[c] += v[c] - sums[c] * shrink;
             result -= mean * sums[c];
           }

@@ -13,7 +13,8 @@
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// is a pass over V of its own. (Tensor cores rather multiply V by the weights of C in the pass of A.) Without slopes
+/// is a pass over V of its own. (Tensor cores, and all in a window, rather multiply V by the weights of C in the pass of
+/// A.) Without slopes
 /// both add the rows of V in the same order: where all scores are zero they have the same bits, and
 /// alpha = beta = gamma = 1 is the identity.
 ///
@@ -28,13 +29,17 @@
 
 namespace simplx::inline SIMPLX_TARGET::gpu {
 
+/// Whether C V is taken in the pass of A, rather than before.
+template <class Size, class Cores>
+inline constexpr bool means_beside = Size::centred && (Cores::means_beside || Size::window > 0);
+
 /// The tiles of a block of the forward pass: its own queries, and the keys and values that pass by.
 template <class Size, class Warps, int own_count, int other_count, int place_count>
 struct ForwardTiles {
   using Cores = Warps;
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
-  static constexpr bool means = Size::centred && Cores::means_beside;
+  static constexpr bool means = means_beside<Size, Cores>;
   /// Numbers that the threads of a row hold, what ALiBi needs of each weight of C beside them, and the sums among them.
   static constexpr int held = (others + Size::value_width) * (means ? 2 : 1);
   static constexpr int held_beside = Size::alibi && means ? others : 0;
@@ -221,7 +226,7 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
 
 inline constexpr int mean_threads = 64;
 
-/// mean = C V; a thread has a column of a sequence.
+/// mean = C V, of all that the mask lets be seen; a thread has a column of a sequence.
 template <class Size, class Cores, class S>
 __global__ void __launch_bounds__(mean_threads)
     attention_mean_kernel(const Index* offsets, const S* value, const S* slopes, S* mean) {
@@ -284,7 +289,7 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
                S* log_sum_exp) {
   using Size = Fixed<size>;
   using Tiles = FittingForwardTiles<Size, Cores>;
-  if constexpr (Size::centred && !Cores::means_beside) {
+  if constexpr (Size::centred && !means_beside<Size, Cores>) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, mean_threads));
     launch(stream, attention_mean_kernel<Size, Cores, S>, grid, mean_threads, offsets, in.value, in.slopes, out);
   }

@@ -53,7 +53,7 @@ struct KeyTiles : BackwardTiles<Size, Warps, own, others, places> {
 /// Whether the sums over keys of C V need no more than the sums of values of whole tiles, but for the own one: without
 /// ALiBi C_ij is 1 / Z_i of each key that i sees.
 template <class Size, class Cores>
-inline constexpr bool flat_means = Size::centred && !Size::alibi && Cores::means_beside;
+inline constexpr bool flat_means = Size::centred && !Size::alibi && Size::window == 0 && Cores::means_beside;
 
 /// Those of queries, with the sum of the values of the tiles before, or if not causal of all.
 template <class Size, class Warps, int own, int others, int places>

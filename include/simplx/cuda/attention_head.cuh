@@ -42,7 +42,6 @@ struct FixedSize {
   static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = matrix == AttentionMatrix::shaped;
   static constexpr bool drops = false;
   static constexpr int window = tokens_seen;  ///< 0: there is none
-  static_assert(window == 0 || !centred, "shaped attention has no window");
   static constexpr Index key_stride = Index(heads) * key_width, value_stride = Index(heads) * value_width;
 };
 /// One that drops weights.
@@ -165,8 +164,12 @@ struct HeadOfBlock {
   /// Z_i, the sum of exp(bias) over the keys that query i sees: geometric series to both sides.
   __device__ S mean_sum(int i) const { return mean_sum(slope, i, rows); }
   __device__ static S mean_sum(S slope, int i, int rows) {
-    if (Size::causal) return series(slope, i + 1);
-    return Size::alibi ? series(slope, i + 1) + series(slope, rows - i) - 1 : S(rows);
+    if (Size::causal) return series(slope, seen(i + 1));
+    return Size::alibi || Size::window > 0 ? series(slope, seen(i + 1)) + series(slope, seen(rows - i)) - 1 : S(rows);
+  }
+  /// How many of so many keys to one side, the own one among them.
+  SIMPLX_HD static constexpr int seen(int keys) {
+    return Size::window == 0 || keys < Size::window ? keys : Size::window;
   }
   /// 1 + lambda + ... of so many terms.
   __device__ static S series(S slope, int terms) {

@@ -9,7 +9,7 @@
 ///                                                                    (He & Hofmann 2024, Eqs. (4), (5) and (13))
 ///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j)),  c_tj = exp(-m (t - j)) / Z_t
 ///
-/// With a window the sum of A begins at j = t - window + 1, and spans at the tile of the first token that a block sees.
+/// With a window the sums begin at j = t - window + 1, and spans at the tile of the first token that a block sees.
 ///
 /// | symbol | shape                                          | meaning                                      |
 /// |--------|------------------------------------------------|----------------------------------------------|
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(step_threads)
       if constexpr (Size::alibi) slope = in.slopes[h];
       for (Index s = 0; s < seen; ++s) mean += parts[s * width + 2 + V + c];
       using Head = HeadOfBlock<Size, CudaCores<S>, S>;
-      sum = sum - in.gamma[h] * (mean * (S(1) / Head::series(slope, static_cast<int>(token + 1))));
+      sum = sum - in.gamma[h] * (mean * (S(1) / Head::series(slope, Head::seen(static_cast<int>(token + 1)))));
     }
     const Index at = row * Size::value_stride + h * V + c;
     if constexpr (Size::gains > 0) sum += in.alpha[h] * wide(in.value[at]);

@@ -9,7 +9,7 @@
 /// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
-/// | the same in a window           | d + H       | -      | of an attention of its own, C V: V once more          |
+/// | the same in a window           |             | -      | the mean of what the window has of V                  |
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
@@ -65,7 +65,7 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0};
   /// Of a sequence with one new token.
   template <class F>
   static constexpr Index scratch_of_one(Index context) {

@@ -21,19 +21,12 @@
 ///
 /// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
 /// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
-/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity. In a window
-/// C V is attention of equal scores, a node of its own.
+/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
-#include <simplx/core/named.hpp>
 #include <simplx/cpu/attention.hpp>
 #include <simplx/cpu/attention_reference.hpp>
-#include <simplx/ops/columns.hpp>
 #include <simplx/ops/dropout.hpp>
-#include <simplx/ops/elementwise.hpp>
-#include <simplx/ops/matmul.hpp>
-#include <simplx/ops/repeat.hpp>
-#include <simplx/ops/stop_gradient.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -236,46 +229,13 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
   return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
 }
 
-namespace detail {
-
-/// gamma C V, as attention of equal scores.
-struct MeanAttention {
-  Heads heads;
-  constexpr Expr operator()(Expr value, Expr none, Expr gamma) const {
-    const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
-    return skip_init_attention(equal, equal, value, none, gamma, heads);
-  }
-};
-
-/// Shaped attention in a window, whose means are no sums that run through the sequence: alpha V + (beta A V - gamma
-/// C V), the difference of what two kernels compute alike. Operands fit.
-constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  const Expr none = stop_gradient(0.0 * alpha);
-  const Expr attended = skip_init_attention(query, key, value, none, beta, heads);
-  heads.dropout = 0;
-  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node}, none, Expr{gamma.node});
-  return value * repeat_columns(alpha, value.shape().cols / heads.count) + (attended - mean);
-}
-
-}  // namespace detail
-
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
 /// Errors  as skip_init_attention
-/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence, and in a window
-///         attention of its own with d_k = 1, which a stream remembers beside the other
+/// Cost    as softmax_attention; C costs a pass over V from each side that tokens see, in a window two
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  if (heads.window > 0) {
-    const Heads plain{.count = heads.count};
-    const auto fit = [&](const auto&... operands) {
-      return op<"shaped_attention">::shape(detail::attributes_of(plain), operands.shape()...).rule.empty();
-    };
-    if (fit(query, key, value, alpha, beta, gamma)) {
-      return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
-    }
-  }
   return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 
