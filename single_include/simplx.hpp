@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 752ef7967548952a
+// sha256 of the headers: be6461f8fa21c2e4
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9254,8 +9254,6 @@ SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
 /// | skip_init | alpha I + beta A             |   | full   | the whole sequence | |i - j| < window    |
 /// | shaped    | alpha I + beta A - gamma C   |
 ///
-/// Kernels refuse shaped attention in a window: their C is that of the whole sequence.
-///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
 /// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 ///
@@ -9370,7 +9368,9 @@ struct AttentionGradients {
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged. In a window
+/// they begin anew every `window` rows, and a sweep back through the rows before adds what each row then lacks
+/// (van Herk 1992): two sums whatever the window, and none from which another is subtracted.
 ///
 /// Dropped weights are drawn by vectors of queries, each of which is a row of random words (core/random.hpp).
 
@@ -9392,7 +9392,6 @@ struct AttentionHead {
   static constexpr bool full = size.mask == Mask::full, windowed = size.window != 0;
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
   static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
-  static_assert(!centred || !windowed, "the means of shaped attention are those of the whole sequence");
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
@@ -9598,13 +9597,18 @@ struct AttentionHead {
   void fill_row_sums(S* sums) const {
     if constexpr (size.alibi) {
       S sum = 0;
-      for (Index i = 0; i < rows; ++i) sums[i] = sum = shrunk(sum) + 1;
+      for (Index i = 0; i < rows; ++i) {
+        if (!windowed || i < size.window) sum = shrunk(sum) + 1;
+        sums[i] = sum;
+      }
       if constexpr (full) {
         for (Index i = 0, j = rows - 1; i <= j; ++i, --j) sums[i] = sums[j] = sums[i] + sums[j] - 1;
       }
     }
   }
-  S row_sum(const S* sums, Index row) const { return size.alibi ? sums[row] : S(full ? rows : row + 1); }
+  S row_sum(const S* sums, Index row) const {
+    return size.alibi ? sums[row] : S(size.keys_end(row + 1, rows) - size.first_key(row));
+  }
 
   /// lambda * x.
   template <class X>
@@ -9620,12 +9624,42 @@ struct AttentionHead {
     for (Index i = 0; i < rows; ++i, row += step) {
       for (int n = 0; n < vectors; ++n) {
         const Index at = row * value_stride + n * lanes<S>;
+        if (begins_anew(i)) sums[n] = V{};
         if constexpr (!own) use(row, at, sums[n]);
         sums[n] += term(row, at);
         if constexpr (own) use(row, at, sums[n]);
         sums[n] = shrunk(sums[n]);
       }
     }
+  }
+  static constexpr bool begins_anew([[maybe_unused]] Index row) {
+    if constexpr (windowed) return row % size.window == 0;
+    return false;
+  }
+  /// What the sums of a window lack where they began anew: the terms of those rows before that it reaches.
+  template <class Term, class Use>
+  __attribute__((always_inline)) void sums_before([[maybe_unused]] Index row, [[maybe_unused]] Index step,
+                                                  [[maybe_unused]] Term term, [[maybe_unused]] Use use) const {
+    if constexpr (windowed) {
+      constexpr Index window = size.window;
+      for (Index anew = window; anew < rows; anew += window) {
+        V sums[vectors]{};
+        for (Index i = anew - 1; i > anew - window; --i) {
+          const Index other = row + step * i, last = i + window - 1, own = row + step * last;  // the last that sees it
+          const S weight = decayed(anew - 1 - i), since = decayed(last - (anew - 1));
+          for (int n = 0; n < vectors; ++n) {
+            sums[n] += weight * term(other, other * value_stride + n * lanes<S>);
+            if (last < rows) use(own, own * value_stride + n * lanes<S>, V(since * sums[n]));
+          }
+        }
+      }
+    }
+  }
+  /// lambda to that power, or 0 where arithmetic would be slow.
+  S decayed(Index steps) const {
+    if constexpr (!size.alibi) return 1;
+    const S power = std::exp(-slope * S(steps));
+    return power < std::numeric_limits<S>::min() ? S(0) : power;
   }
 
   void forward(S* out, S* log_sum_exp, S* scratch) const {
@@ -9658,18 +9692,21 @@ struct AttentionHead {
           V result = load<V>(out + at) * normalise[i];
           if constexpr (gains) result += alpha * own;
           if constexpr (centred) {
-            before[n] = shrunk(before[n]) + own;
+            before[n] = begins_anew(row) ? own : shrunk(before[n]) + own;
             result -= mean * before[n];
           }
           store(out + at, result);
         }
       }
     }
+    const auto own = [&](Index, Index at) { return load<V>(v + at); };
+    const auto subtract = [&](Index row, Index at, V sum) {
+      store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * sum));
+    };
+    if constexpr (centred) sums_before(0, 1, own, subtract);
     if constexpr (centred && full) {
-      const auto own = [&](Index, Index at) { return load<V>(v + at); };
-      decaying_sums<false>(rows - 1, -1, own, [&](Index row, Index at, V after) {
-        store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
-      });
+      decaying_sums<false>(rows - 1, -1, own, subtract);
+      sums_before(rows - 1, -1, own, subtract);
     }
   }
 
@@ -9738,11 +9775,14 @@ struct AttentionHead {
       gamma_sum -= value * sum;
       add(at, alpha * d - gamma * sum);
     });
+    const auto subtract = [&](Index, Index at, V sum) {
+      gamma_sum -= load<V>(v + at) * sum;
+      add(at, -gamma * sum);
+    };
+    if constexpr (centred) sums_before(rows - 1, -1, d_mean, subtract);
     if constexpr (centred && full) {
-      decaying_sums<false>(0, 1, d_mean, [&](Index, Index at, V sum) {
-        gamma_sum -= load<V>(v + at) * sum;
-        add(at, -gamma * sum);
-      });
+      decaying_sums<false>(0, 1, d_mean, subtract);
+      sums_before(0, 1, d_mean, subtract);
     }
     if (dalpha) *dalpha += sum(alpha_sum);
     if (dgamma) *dgamma += sum(gamma_sum);
@@ -10207,74 +10247,6 @@ constexpr Expr dropout(const char* name, At x, At rate) {
 
 }  // namespace simplx
 
-// ---- simplx/ops/stop_gradient.hpp
-
-/// \file simplx/ops/stop_gradient.hpp
-/// Where differentiation ends: values that count as constants, parameters that are not trained.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"stop_gradient"> : kernel_op {
-  static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    const S* const x = frame.template in<0>();
-    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
-  }
-  /// A dual number without its tangent.
-  template <class S>
-  static S constant_of(const S& x) {
-    if constexpr (requires { x.tangent; }) {
-      return S(constant_of(x.value));
-    } else {
-      return x;
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
-};
-
-/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
-/// still decay where an optimiser lets them, unlike those of frozen(...).
-///
-/// Cost    a copy of x
-constexpr Expr stop_gradient(At x) {
-  Expr result = apply<"stop_gradient">({}, x);
-  result.node->stops = true;
-  return result;
-}
-
-/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
-/// keep nothing for one if nothing before them is trained.
-template <class Module>
-struct Frozen {
-  Module module;
-
-  template <class... Arguments>
-  constexpr auto operator()(const Arguments&... arguments) const
-      -> decltype(detail::as_results(module(arguments...))) {
-    const auto results = detail::as_results(module(arguments...));
-    detail::each_made(results, detail::freeze, arguments...);
-    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
-    return results;
-  }
-};
-template <class Module>
-constexpr Frozen<Module> frozen(const Module& module) {
-  return {module};
-}
-
-/// One parameter that is not trained: frozen(weight("base", d, d)).
-constexpr Expr frozen(Expr parameter) {
-  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
-  parameter.node->frozen = true;
-  return parameter;
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/attention.hpp
 
 /// \file simplx/ops/attention.hpp
@@ -10297,8 +10269,7 @@ constexpr Expr frozen(Expr parameter) {
 ///
 /// In training a weight of A_h is 0 with probability p, the dropout of the heads, and else A_ij / (1 - p) [Vaswani et
 /// al. 2017, in their code]. Masks depend on what those of ops/dropout.hpp do.
-/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity. In a window
-/// C V is attention of equal scores, a node of its own.
+/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
 /// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -10502,46 +10473,13 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
   return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
 }
 
-namespace detail {
-
-/// gamma C V, as attention of equal scores.
-struct MeanAttention {
-  Heads heads;
-  constexpr Expr operator()(Expr value, Expr none, Expr gamma) const {
-    const Expr equal = stop_gradient(0.0 * slice_columns(value, 0, heads.count));  // (tokens, H): d_k = 1
-    return skip_init_attention(equal, equal, value, none, gamma, heads);
-  }
-};
-
-/// Shaped attention in a window, whose means are no sums that run through the sequence: alpha V + (beta A V - gamma
-/// C V), the difference of what two kernels compute alike. Operands fit.
-constexpr Expr shaped_attention_in_window(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  const Expr none = stop_gradient(0.0 * alpha);
-  const Expr attended = skip_init_attention(query, key, value, none, beta, heads);
-  heads.dropout = 0;
-  const Expr mean = named("mean", MeanAttention{heads})(Expr{value.node}, none, Expr{gamma.node});
-  return value * repeat_columns(alpha, value.shape().cols / heads.count) + (attended - mean);
-}
-
-}  // namespace detail
-
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
 /// Errors  as skip_init_attention
-/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence, and in a window
-///         attention of its own with d_k = 1, which a stream remembers beside the other
+/// Cost    as softmax_attention; C costs a pass over V from each side that tokens see, in a window two
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
-  if (heads.window > 0) {
-    const Heads plain{.count = heads.count};
-    const auto fit = [&](const auto&... operands) {
-      return op<"shaped_attention">::shape(detail::attributes_of(plain), operands.shape()...).rule.empty();
-    };
-    if (fit(query, key, value, alpha, beta, gamma)) {
-      return detail::shaped_attention_in_window(query, key, value, alpha, beta, gamma, heads);
-    }
-  }
   return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 
@@ -18806,6 +18744,74 @@ constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& functi
 
 }  // namespace simplx
 
+// ---- simplx/ops/stop_gradient.hpp
+
+/// \file simplx/ops/stop_gradient.hpp
+/// Where differentiation ends: values that count as constants, parameters that are not trained.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stop_gradient"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* const x = frame.template in<0>();
+    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
+  }
+  /// A dual number without its tangent.
+  template <class S>
+  static S constant_of(const S& x) {
+    if constexpr (requires { x.tangent; }) {
+      return S(constant_of(x.value));
+    } else {
+      return x;
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
+};
+
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
+/// still decay where an optimiser lets them, unlike those of frozen(...).
+///
+/// Cost    a copy of x
+constexpr Expr stop_gradient(At x) {
+  Expr result = apply<"stop_gradient">({}, x);
+  result.node->stops = true;
+  return result;
+}
+
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled. Its layers
+/// keep nothing for one if nothing before them is trained.
+template <class Module>
+struct Frozen {
+  Module module;
+
+  template <class... Arguments>
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
+    detail::each_made(results, detail::freeze, arguments...);
+    detail::each_result(results, [](Expr result, const char*) { detail::stop_at_frozen_layers(result.node); });
+    return results;
+  }
+};
+template <class Module>
+constexpr Frozen<Module> frozen(const Module& module) {
+  return {module};
+}
+
+/// One parameter that is not trained: frozen(weight("base", d, d)).
+constexpr Expr frozen(Expr parameter) {
+  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
+  parameter.node->frozen = true;
+  return parameter;
+}
+
+}  // namespace simplx
+
 // ---- simplx/ops/softmax.hpp
 
 /// \file simplx/ops/softmax.hpp
@@ -19399,7 +19405,8 @@ class StreamSequences {
 ///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
 ///
 /// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it. With a window j begins at t -
-/// window + 1: blocks of tokens before it are not read.
+/// window + 1: blocks of tokens before it are not read, and c_t is the sum of those v_j by the weights of C, taken with
+/// that of A.
 ///
 /// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
 ///
@@ -19426,7 +19433,7 @@ inline constexpr Index token_block = 4 * lanes<S>;
 template <class S>
 struct AttentionPast {
   S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
-  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
+  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where means run
   const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
 };
 
@@ -19452,8 +19459,8 @@ struct AttentionStep {
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
   static constexpr Index blocks_of(Index tokens) { return (tokens + block - 1) / block; }
   static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
-  static constexpr bool centred = size.matrix == AttentionMatrix::shaped, windowed = size.window != 0;
-  static_assert(!centred || !windowed, "the means of shaped attention are those of all tokens before");
+  static constexpr bool windowed = size.window != 0, centred = size.matrix == AttentionMatrix::shaped;
+  static constexpr bool means_run = centred && !windowed;
   /// Tokens in whole blocks that neither this one sees nor those after it.
   static constexpr Index unseen(Index token) { return windowed ? size.first_key(token) / block * block : 0; }
 
@@ -19516,20 +19523,42 @@ struct AttentionStep {
     return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
+  /// visit(j, distance, seen) for vectors of the keys of the last of so many tokens.
+  template <class Visit>
+  __attribute__((always_inline)) static void for_each_key(Index tokens, Visit visit) {
+    const V first_seen = splat<V>(S(size.first_key(tokens - 1)));
+    V number = lane_numbers<V>();
+    for (Index j = 0; j < tokens; j += L, number += S(L)) {
+      const V distance = S(tokens - 1) - number;
+      if constexpr (windowed) {
+        visit(j, distance, (number < S(tokens)) & (number >= first_seen));
+      } else {
+        visit(j, distance, number < S(tokens));
+      }
+    }
+  }
+  /// Weights, of sum 1 / normalise in all, become those of normalise A - gamma C.
+  static void centre(Index tokens, S normalise, S gamma, S slope, S* weights) {
+    const auto each = [&](auto visit) __attribute__((always_inline)) {
+      for_each_key(tokens, [&](Index j, V distance, auto seen) __attribute__((always_inline)) {
+        const V weight = size.alibi ? exp(V(-slope * distance)) : splat<V>(S(1));
+        visit(j, select(seen, weight, V{}));
+      });
+    };
+    V sum_of_lane{};
+    each([&](Index, V weight) { sum_of_lane += weight; });
+    const S mean = gamma / sum(sum_of_lane);
+    each([&](Index j, V weight) { store(weights + j, V(load<V>(weights + j) * normalise - mean * weight)); });
+  }
+
   /// Scores become exp(score - maximum), up to the end of the last block and before the window 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
-    const V hidden = splat<V>(S(windowed ? size.first_key(tokens - 1) : 0));
     const auto each = [&](auto visit) __attribute__((always_inline)) {
-      V number = lane_numbers<V>();
-      for (Index j = 0; j < tokens; j += L, number += S(L)) {
+      for_each_key(tokens, [&](Index j, V distance, auto seen) __attribute__((always_inline)) {
         V score = load<V>(scores + j) * scale;
-        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
-        if constexpr (windowed) {
-          visit(j, score, (number < S(tokens)) & (number >= hidden));
-        } else {
-          visit(j, score, number < S(tokens));
-        }
-      }
+        if constexpr (size.alibi) score -= slope * distance;
+        visit(j, score, seen);
+      });
     };
     V largest_of_lane = splat<V>(-std::numeric_limits<S>::infinity()), sum_of_lane{};
     each([&](Index, V score, auto seen) {
@@ -19616,28 +19645,29 @@ struct AttentionStep {
                                       stride);
       }
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
-      S total[count];
+      S normalise[count];  // what is mixed becomes that of beta A, and of - gamma C where means do not run
       for (int row = 0; row < count; ++row) {
+        S* const weight = weights + row * stride;
         const Index seen = token + row + 1;
-        total[row] = exponentiate(seen, scale, slope, weights + row * stride);
-        std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
+        normalise[row] = (gains ? in.beta[h] : S(1)) / exponentiate(seen, scale, slope, weight);
+        if constexpr (centred && windowed) centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        std::fill(weight + round_up(seen, block), weight + stride, S(0));
       }
       S* o = out + h * value_width;
       mix<count>(tokens, weights, stride, value_store + h / value_group * value_width * block, o);
       for (int row = 0; row < count; ++row, o += values) {
-        const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
         const S* v = in.value + row * values + h * value_width;
         S mean = 0, *sums = nullptr;
-        if constexpr (centred) {
+        if constexpr (means_run) {
           S& sum_of_weights = past.sums[values + h];  // Z
           sum_of_weights += 1 - sum_of_weights * shrink;
           mean = in.gamma[h] / sum_of_weights;
           sums = past.sums + h * value_width;
         }
         for (Index c = 0; c < value_width; ++c) {
-          S result = o[c] * normalise;
+          S result = o[c] * normalise[row];
           if constexpr (gains) result += in.alpha[h] * v[c];
-          if constexpr (centred) {
+          if constexpr (means_run) {
             sums[c] += v[c] - sums[c] * shrink;
             result -= mean * sums[c];
           }
@@ -19729,7 +19759,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 /// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
-/// | the same in a window           | d + H       | -      | of an attention of its own, C V: V once more          |
+/// | the same in a window           |             | -      | the mean of what the window has of V                  |
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
@@ -19781,7 +19811,7 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0};
   /// Of a sequence with one new token.
   template <class F>
   static constexpr Index scratch_of_one(Index context) {

@@ -113,6 +113,7 @@ TEST_CASE("the identity at initialisation, bit for bit") {
   By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>();
   By::check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full}>();
   By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full}>();
+  By::check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, false, false, 20}>();
 }
 
 TEST_CASE("queries and keys have no gradient where beta is zero, as at initialisation") {

@@ -21,23 +21,26 @@ template <AttentionSize size>
 using Head = HeadOfBlock<Fixed<size>, NoCores, double>;
 
 /// The sum of exp(-slope |i - j|) over the keys that query i sees.
-double sum_of_biases(Mask mask, double slope, int i, int rows) {
+double sum_of_biases(const AttentionSize& size, double slope, int i, int rows) {
   double sum = 0;
-  for (int j = 0; j < (mask == Mask::causal ? i + 1 : rows); ++j) sum += std::exp(-slope * std::abs(i - j));
+  for (int j = 0; j < rows; ++j) sum += size.sees(i, j) ? std::exp(-slope * std::abs(i - j)) : 0;
   return sum;
 }
 
-template <Mask mask>
+template <Mask mask, int window>
+inline constexpr AttentionSize shaped{1, 4, 4, AttentionMatrix::shaped, mask, true, false, window};
+
+template <Mask mask, int window>
 __global__ void sum_kernel(double slope, int i, int rows, double* sum) {
-  *sum = Head<AttentionSize{1, 4, 4, AttentionMatrix::shaped, mask, true}>::mean_sum(slope, i, rows);
+  *sum = Head<shaped<mask, window>>::mean_sum(slope, i, rows);
 }
-template <Mask mask>
+template <Mask mask, int window = 0>
 void check_sums() {
   for (const double slope : {0.0, 1e-9, 1.0 / 256, 0.5, 60.0}) {
     for (const int i : {0, 1, 17, 36}) {
       std::vector<double> found(1);
-      launch(nullptr, sum_kernel<mask>, 1, 1, slope, i, 37, found.data());
-      CHECK(found[0] == doctest::Approx(sum_of_biases(mask, slope, i, 37)).epsilon(1e-13));
+      launch(nullptr, sum_kernel<mask, window>, 1, 1, slope, i, 37, found.data());
+      CHECK(found[0] == doctest::Approx(sum_of_biases(shaped<mask, window>, slope, i, 37)).epsilon(1e-13));
     }
   }
 }
@@ -97,9 +100,11 @@ TEST_CASE("a size as a type says all that the size says, and one that drops is a
   static_assert(Fixed<AttentionSize{2, 4, 4}>::gains == 0 && Fixed<AttentionSize{2, 4, 4}>::causal);
 }
 
-TEST_CASE("the sums that C divides by, for all slopes, causal and full") {
+TEST_CASE("the sums that C divides by, for all slopes, causal and full, in a window and without") {
   check_sums<Mask::causal>();
   check_sums<Mask::full>();
+  check_sums<Mask::causal, 18>();
+  check_sums<Mask::full, 18>();
 }
 
 TEST_CASE("tiles that are seen whole, or in part, and where they begin and end: with windows and without") {

@@ -29,8 +29,8 @@ void each_window(const F& f) {
   if constexpr (!emulation::address_sanitized && !emulation::thread_sanitized) {  // which take long to compile
     f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::causal, false, false, 1}>();
     f.template operator()<AttentionSize{heads, key_width, value_width, skip_init, Mask::full, true, true, 20}>();
-    f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::causal, false, false, 66}>();
-    f.template operator()<AttentionSize{heads, key_width, value_width, softmax, Mask::full, false, false, 95}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, shaped, Mask::causal, false, false, 66}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, shaped, Mask::full, true, false, 95}>();
   }
 }
 

@@ -183,7 +183,7 @@ TEST_CASE("windows: of a token, of less than a tile and of more, of the context;
   static_assert(step_spans(1, 1, 9, 9999, 122).count == 2 && step_spans(1, 1, 9, 9999, 123).count == 3);
   static_assert(step_spans(1, 1, 1, 200, std::numeric_limits<int>::max()).count == 2);
   check<AttentionSize{2, 3, 5, softmax, Mask::causal, false, false, 1}, float>(32, {3, 1, 126, 1}, 140);
-  check<AttentionSize{4, 3, 5, skip_init, Mask::causal, true, false, 20}, float, 2, 1>(
+  check<AttentionSize{4, 3, 5, shaped, Mask::causal, true, false, 20}, float, 2, 1>(
       32, {120, 1, 26, 1, 1, 1, 1, 1, 9, 1}, 800);
   // each place of a window within tiles, by one row and by several
   constexpr AttentionSize size{1, 3, 5, softmax, Mask::causal, false, false, 130};

@@ -75,6 +75,7 @@ TEST_CASE("the identity at initialisation, bit for bit") {
   check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal}>();
   check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full}>();
   check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>();
+  check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, false, false, 20}>();
 }
 
 TEST_CASE("nothing to attend to") {

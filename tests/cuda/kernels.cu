@@ -83,6 +83,8 @@ SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 1
 // Of a window.
 SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16,
                  AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, false, 1024})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::causal, false, false, 1024})
 // Of dropped weights.
 SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float,
                  AttentionSize{12, 64, 64, AttentionMatrix::softmax, Mask::causal, false, true})
