@@ -74,9 +74,9 @@ double step_error(Index tokens, Index part) {
       AttentionOperands<double>{dq.data(), wide_k.data(), dv.data(), a.data(), b.data(), c.data(), m.data()},
       expected.data(), log_sums.data(), dense.data());
 
-  const Index capacity = round_up(tokens, token_block<S>);
+  const Index capacity = std::min(round_up(tokens, token_block<S>), step_tokens<size, S>);
   std::vector<S> key_store(key_heads * size.key_width * capacity),
-      value_store(value_heads * size.value_width * capacity), sums(values + size.heads),
+      value_store(value_heads * size.value_width * capacity + 1, S(7)), sums(values + size.heads),
       out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, inputs, S>(tokens, key_heads) + 1, S(7));
   S* store = value_store.data();
   S* const running = size.window == 0 ? sums.data() : nullptr;  // nothing is remembered but what the window has
@@ -94,7 +94,7 @@ double step_error(Index tokens, Index part) {
     if (!(difference <= worst)) worst = difference;
     largest = std::max(largest, std::abs(expected[i]));
   }
-  return out.back() == 7 && scratch.back() == 7 ? worst / largest : 1;
+  return out.back() == 7 && scratch.back() == 7 && value_store.back() == 7 ? worst / largest : 1;
 }
 
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads>

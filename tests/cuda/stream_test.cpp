@@ -182,8 +182,8 @@ TEST_CASE("in bfloat16 keys and values are remembered so") {
   CHECK(error<logits_of<wide>, Precision::bfloat16>(20, {1, 4}) < 0.05);
   using Net = NetOn<logits_of<plain>, Precision::bfloat16>;
   using Wide = NetOn<logits_of<plain>, Precision::float32>;
-  static_assert(2 * StreamOn<logits_of<plain>, Precision::bfloat16>::Run::table.all().per_token ==
-                StreamOn<logits_of<plain>, Precision::float32>::Run::table.all().per_token);
+  static_assert(2 * StreamOn<logits_of<plain>, Precision::bfloat16>::Run::elements(128) ==
+                StreamOn<logits_of<plain>, Precision::float32>::Run::elements(128));
   Net net;
   Wide wide_net;
   CHECK(StreamOn<logits_of<plain>, Precision::bfloat16>(net).bytes() <
@@ -195,8 +195,7 @@ TEST_CASE("ops that remember, in layers that each remember for themselves") {
   CHECK(error<moving, Precision::float64>(30, {11, 2, 1}, 4) < 1e-12);
   CHECK(error<looping, Precision::float64>(30, {11, 2, 1}, 4) < 1e-12);
   // keys and values of two heads of two columns in each layer; two rows of one shift, and a sum
-  constexpr Remembered all = StreamOn<moving, Precision::float32>::Run::table.all();
-  static_assert(all.per_token == 2 * (4 + 4) && all.once == 2 * (2 * 8 + 8));
+  static_assert(StreamOn<moving, Precision::float32>::Run::elements(128) == 2 * (128 * (4 + 4) + 2 * 8 + alignment));
 }
 
 TEST_CASE("a stream that was reset begins anew, and changed weights are used by the next feed") {

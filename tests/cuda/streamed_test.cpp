@@ -44,7 +44,7 @@ constexpr bool remembers(Index per_token) {
   constexpr auto& table = Run<model, precision>::table;
   bool idle = false;
   for (const bool is : table.idle) idle |= is;
-  return table.possible && !idle && table.all().per_token == per_token && table.all().once == 0;
+  return table.possible && !idle && Run<model, precision>::elements(128) == 128 * per_token;
 }
 static_assert(remembers<grouped, Precision::float32>(8 + 8) && remembers<grouped, Precision::float64>(8 + 8));
 static_assert(remembers<grouped, Precision::bfloat16>(8));

@@ -47,7 +47,7 @@ static_assert(!Graph<Untrained<logits_of<large>>>::fusion.has_backward);
 // What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
 static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * cpu::token_block<double> * 8);
 static_assert(cache_bytes<logits_of<wide>, double>(1) ==
-              ((2 + 1 + 1) * 64 * cpu::token_block<double> + 3 * (64 + 2)) * 8);
+              ((2 + 1 + 1) * 64 * cpu::token_block<double> + 3 * round_up(64 + 2, alignment)) * 8);
 
 }  // namespace
 

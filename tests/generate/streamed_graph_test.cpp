@@ -28,17 +28,17 @@ struct Nested {
 inline constexpr Nested nested{};
 using Run = StreamedGraph<Graph<Untrained<nested>>, Cpu<float>>;
 
-// 2 + 1 + 2 attentions remember 8 numbers for each token; 3 running sums 8 numbers once.
-static_assert(Run::table.possible && Run::table.all().per_token == 5 * 8 && Run::table.all().once == 3 * 8);
+// 2 + 1 + 2 attentions remember 8 numbers for each token; 3 running sums 8 numbers once, in whole vectors.
+static_assert(Run::table.possible && Run::elements(32) == 5 * 8 * 32 + 3 * alignment);
 // Of all steps those after the stack, the last that remembers, are for logits alone.
 static_assert(Run::remembering == GraphOf<nested>::fusion.steps - 1);
 inline constexpr auto forgetful = [] {
   return embedding(weight("table", 11, 8), indices("tokens", Axis::tokens)) * weight("head", 8, 11);
 };
 static_assert(StreamedGraph<Graph<Untrained<forgetful>>, Cpu<float>>::remembering == 0);
-static_assert(cache_bytes<nested>(1) == (40 * cpu::token_block<float> + 24) * 4);
+static_assert(cache_bytes<nested>(1) == (40 * cpu::token_block<float> + 3 * alignment) * 4);
 static_assert(cache_bytes<nested, double>(cpu::token_block<double> + 1) ==
-              (40 * 2 * cpu::token_block<double> + 24) * 8);
+              (40 * 2 * cpu::token_block<double> + 3 * alignment) * 8);
 
 }  // namespace
 

@@ -96,14 +96,16 @@ TEST_CASE("ops that read their own row alone, and what is made of weights, run a
 
 TEST_CASE("grouped queries") { check<grouped>(); }
 
-TEST_CASE("memory is dealt out in order") {
+TEST_CASE("what a node remembers of each token, up to so many, comes before what it remembers once") {
+  constexpr Remembered three{.per_token = 3, .once = 4}, of_five{.per_token = 3, .once = 4, .most_tokens = 5};
+  static_assert(three.elements(8) == round_up(3 * 8 + 4, alignment) && of_five.elements(8) == round_up(19, alignment));
+  static_assert(of_five.elements(5) == of_five.elements(1 << 20) && Remembered{}.elements(8) == 0);
   double numbers[100];
-  const StreamMemory<double> all{numbers, numbers + 50, 8, numbers + 90};
-  const auto part = all.after({.per_token = 3, .once = 4});
-  CHECK(part.stores == numbers + 24);
-  CHECK(part.once == numbers + 54);
-  CHECK(part.capacity == 8);
-  CHECK(part.scratch == numbers + 90);
+  const StreamMemory<double> all{.stores = numbers, .capacity = 8, .scratch = numbers + 90, .apart = 7};
+  const StreamMemory<double> own = all.own(three), less = all.own(of_five);
+  CHECK((own.stores == numbers && own.once == numbers + 24 && own.capacity == 8));
+  CHECK((less.stores == numbers && less.once == numbers + 15 && less.capacity == 5));
+  CHECK((own.scratch == numbers + 90 && own.apart == 7));
 }
 
 TEST_SUITE_END();

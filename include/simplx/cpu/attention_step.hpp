@@ -24,6 +24,8 @@
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
+/// Of a window a store has twice as many tokens as it reaches back: once it is full, its second half becomes the first.
+///
 /// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
 /// follow one another have the same keys or values (grouped queries), a store has them once.
 
@@ -44,7 +46,13 @@ namespace simplx::inline SIMPLX_TARGET::cpu {
 template <class S>
 inline constexpr Index token_block = 4 * lanes<S>;
 
-/// What an attention remembers; the stores hold whole blocks.
+/// How far a window reaches back, in whole blocks; and the tokens of a store, of those of a context in whole blocks.
+template <AttentionSize size, class S>
+inline constexpr Index step_reach = std::max(round_up(Index(size.window) - 1, token_block<S>), token_block<S>);
+template <AttentionSize size, class S>
+inline constexpr Index step_tokens = size.window == 0 ? std::numeric_limits<Index>::max() : 2 * step_reach<size, S>;
+
+/// What an attention remembers; the stores hold whole blocks, of step_tokens at most.
 template <class S>
 struct AttentionPast {
   S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
@@ -265,7 +273,9 @@ struct AttentionStep {
         S* const weight = weights + row * stride;
         const Index seen = token + row + 1;
         normalise[row] = (gains ? in.beta[h] : S(1)) / exponentiate(seen, scale, slope, weight);
-        if constexpr (centred && windowed) centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        if constexpr (centred && windowed) {
+          centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        }
         std::fill(weight + round_up(seen, block), weight + stride, S(0));
       }
       S* o = out + h * value_width;
@@ -305,12 +315,12 @@ struct AttentionStep {
 /// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
 template <AttentionSize size, bool inputs, class S>
 constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
-  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
+  const Index rows = std::max(size.heads, 4), room = round_up(std::min(tokens, step_tokens<size, S>), token_block<S>);
   return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
-/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
-/// keys and scores of all heads by tokens; it changes no bits.
+/// Remembers `rows` tokens that follow `past_tokens` others of a store, and what each of them attends to. A team shares
+/// heads, and keys and scores of all heads by tokens; it changes no bits.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
@@ -321,10 +331,9 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
 ///         where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
-template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
-  requires(size.mask == Mask::causal)
-__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
+__attribute__((noinline)) void attention_steps_in_store(Index rows, Index past_tokens, AttentionOperands<S> in,
+                                                        AttentionPast<S> past, S* out, S* scratch, Team* team) {
   using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
   const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
@@ -360,6 +369,35 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
     }
   }
   each(Step(), false);
+}
+
+/// The same after any number of tokens, of which a window's stores have the last.
+///
+/// Cost    beside that, with a window, a copy of what is remembered of each token
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
+  requires(size.mask == Mask::causal)
+void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in, const AttentionPast<S>& past, S* out,
+                     S* scratch, Team* team = nullptr) {
+  constexpr auto in_store = attention_steps_in_store<size, inputs, key_heads, value_heads, S>;
+  if constexpr (size.window == 0) {
+    in_store(rows, past_tokens, in, past, out, scratch, team);
+  } else {
+    using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
+    constexpr Index reach = step_reach<size, S>;
+    while (rows > 0) {
+      const Index place = past_tokens < reach ? past_tokens : reach + past_tokens % reach;
+      const Index count = std::min(rows, 2 * reach - place);
+      if (place == reach && past_tokens > reach) {
+        const auto move = [](S* store, Index width) { std::copy_n(store + reach * width, reach * width, store); };
+        move(past.values, Step::stored_values);
+        if constexpr (!inputs) move(past.keys, Step::stored_keys);
+      }
+      in_store(count, place, in, past, out, scratch, team);
+      if constexpr (!inputs) in.key += count * Step::keys;
+      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+      past_tokens += count, rows -= count;
+    }
+  }
 }
 
 }  // namespace simplx::cpu

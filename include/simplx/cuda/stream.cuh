@@ -84,11 +84,8 @@ class Stream<model, Cuda<precision>>
   }
   void reset(Index sequence) {
     set_size(sequence, 0);
-    if constexpr (all.once > 0) {  // stores are not read before they are written
-      gpu::check(cudaMemsetAsync(memory_of(sequence) + stored(), 0, sizeof(S) * static_cast<std::size_t>(all.once),
-                                 gpu_.stream()),
-                 "memory was not cleared");
-    }
+    gpu::check(cudaMemsetAsync(memory_of(sequence), 0, sizeof(S) * static_cast<std::size_t>(apart()), gpu_.stream()),
+               "memory was not cleared");
   }
   /// Sequence `to` goes on as `from` would: what several texts begin with is evaluated once.
   ///
@@ -124,12 +121,9 @@ class Stream<model, Cuda<precision>>
     bool operator==(const Work&) const = default;
   };
 
-  static constexpr Remembered all = Run::table.all();
-
   Index capacity_in_tiles() const { return round_up(capacity(), gpu::step_tile); }
-  /// Elements that a sequence remembers for each token, and all of them: what it remembers once comes after.
-  Index stored() const { return all.per_token * capacity_in_tiles(); }
-  Index apart() const { return round_up(stored() + all.once, alignment); }
+  /// Elements that a sequence remembers.
+  Index apart() const { return Run::elements(capacity_in_tiles()); }
   S* memory_of(Index sequence) { return remembered_.data() + sequence * apart(); }
 
   std::span<const S> evaluate(std::span<const std::int32_t> tokens, const detail::ChunkSequences& of_chunk,
@@ -161,7 +155,6 @@ class Stream<model, Cuda<precision>>
         past_.send(stream, count);
         Run::forward(context,
                      StreamMemory<S>{.stores = memory_of(0),
-                                     .once = memory_of(0) + stored(),
                                      .capacity = capacity_in_tiles(),
                                      .scratch = scratch_.data(),
                                      .sequences = numbers_.data(),

@@ -26,8 +26,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Bytes that a stream of a model on the CPU remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
-  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
-  return (all.per_token * round_up(context, cpu::token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+  using Run = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>;
+  return Run::elements(round_up(context, cpu::token_block<S>)) * static_cast<Index>(sizeof(S));
 }
 
 /// A model token by token: logits of the next token, without evaluating anew what came before. What it is fed, and how
@@ -96,9 +96,7 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   /// Tokens of whole blocks.
   Index capacity_in_blocks() const { return round_up(capacity(), cpu::token_block<S>); }
   /// Elements from what is remembered of one sequence to that of the next.
-  Index apart() const {
-    return round_up(simplx::cache_bytes<model, S>(capacity()) / static_cast<Index>(sizeof(S)), alignment);
-  }
+  Index apart() const { return Run::elements(capacity_in_blocks()); }
   std::span<S> memory_of(Index sequence) {
     return memory().subspan(static_cast<std::size_t>(sequence * apart()), static_cast<std::size_t>(apart()));
   }
@@ -111,9 +109,7 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
     context = net_.give_weights(context);
     context.past = of_chunk.past.data();
     context.inputs[0] = tokens.data();
-    S* const stores = remembered_.data();
-    const StreamMemory<S> memory{.stores = stores,
-                                 .once = stores + Run::table.all().per_token * capacity_in_blocks(),
+    const StreamMemory<S> memory{.stores = remembered_.data(),
                                  .capacity = capacity_in_blocks(),
                                  .scratch = scratch_.data(),
                                  .sequences = of_chunk.numbers.data(),

@@ -30,6 +30,9 @@
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
 
+#include <algorithm>
+#include <limits>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("streamed", (possible<left, right>),
@@ -40,14 +43,14 @@ SIMPLX_RULE("streamed", (possible<left, right>),
 
 /// Elements that a node remembers.
 struct Remembered {
-  Index per_token = 0;  ///< for each token, in whole blocks of tokens
+  Index per_token = 0;
   Index once = 0;
+  Index most_tokens = std::numeric_limits<Index>::max();  ///< of a longer context so many are remembered
 
-  constexpr Remembered& operator+=(const Remembered& other) {
-    per_token += other.per_token, once += other.once;
-    return *this;
+  /// Of a context of so many tokens, in whole blocks.
+  constexpr Index elements(Index context) const {
+    return round_up(per_token * std::min(context, most_tokens) + once, alignment);
   }
-  bool operator==(const Remembered&) const = default;
 };
 
 namespace detail {
@@ -70,10 +73,13 @@ struct StreamMemory {
   const Index* sequences = nullptr;  ///< which of the stream's have new tokens
   Index apart = 0;                   ///< elements from what is remembered of one to that of the next
 
-  /// The part that begins after what the others remember.
-  StreamMemory after(const Remembered& others) const {
-    return {stores + others.per_token * capacity, once + others.once, capacity, scratch, sequences, apart};
+  /// A node's own, at the beginning of that of a graph.
+  StreamMemory own(const Remembered& node) const {
+    const Index tokens = std::min(capacity, node.most_tokens);
+    return {stores, stores + node.per_token * tokens, tokens, scratch, sequences, apart};
   }
+  /// Of layers, which divide it among themselves.
+  StreamMemory own(const auto&) const { return *this; }
   /// That of one of the sequences with new tokens.
   StreamMemory of(Index sequence) const {
     const Index offset = sequences[sequence] * apart;

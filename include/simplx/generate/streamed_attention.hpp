@@ -13,7 +13,7 @@
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window its blocks alone are read, but all of the context is remembered.
+/// are remembered once for each group. With a window no more tokens are remembered than twice as many as it has.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>
@@ -65,7 +65,8 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0,
+      .most_tokens = cpu::step_tokens<size<F>, typename F::Scalar>};
   /// Of a sequence with one new token.
   template <class F>
   static constexpr Index scratch_of_one(Index context) {

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/generate/streamed_graph.hpp
-/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it,
-/// and where each finds what it remembers. Layers of a stack remember each for itself.
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it.
+/// What they remember lies in the order of the steps. Layers of a stack remember each for itself.
 
 #include <simplx/generate/streamed_attention.hpp>
 
@@ -58,11 +58,8 @@ struct StreamedGraph {
   }
 
   struct Table {
-    Remembered before[G::count + 1]{};  ///< what the nodes before each remember together
-    bool idle[G::count]{};              ///< keys whose projection is folded into the query
+    bool idle[G::count]{};  ///< keys whose projection is folded into the query
     bool possible = true;
-
-    constexpr const Remembered& all() const { return before[G::count]; }
   };
   static constexpr Table table = [] {
     Table t;
@@ -70,10 +67,8 @@ struct StreamedGraph {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       check<i>();
       t.possible &= streams<i>();
-      t.before[i + 1] = t.before[i];
       for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
       if constexpr (op_streams<i>()) {
-        t.before[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
         if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
           if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
         }
@@ -85,6 +80,21 @@ struct StreamedGraph {
     }
     return t;
   }();
+
+  /// Elements that a node remembers of a context of so many tokens, in whole blocks; and that all of them do.
+  template <int node>
+  static constexpr Index elements_of(Index context) {
+    if constexpr (op_streams<node>()) {
+      return streamed_of<node>::template remembers<FrameOf<node>>.elements(context);
+    } else {
+      return 0;
+    }
+  }
+  static constexpr Index elements(Index context) {
+    Index sum = 0;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) { sum += elements_of<i>(context); });
+    return sum;
+  }
 
   /// Elements of StreamMemory::scratch.
   static constexpr Index scratch(const StreamRoom& room) {
@@ -100,15 +110,15 @@ struct StreamedGraph {
   /// Steps up to the last one that remembers something: those after it are for results alone.
   static constexpr int remembering = [] {
     int steps = 0;
-    for (int s = 0; s < G::fusion.steps; ++s) {
-      const int node = G::fusion.order[s];
-      if (!(table.before[node] == table.before[node + 1])) steps = s + 1;
-    }
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      if (elements_of<G::fusion.order[s]>(1) > 0) steps = s + 1;
+    });
     return steps;
   }();
 
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
                                                 detail::Chunk chunk = detail::Chunk::last) {
+    StreamMemory<S> left = memory;
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (s >= remembering) {
@@ -119,7 +129,9 @@ struct StreamedGraph {
       } else if constexpr (of_weights(node)) {
         kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node>{context}, memory.after(table.before[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node>{context},
+                                   left.own(streamed_of<node>::template remembers<FrameOf<node>>));
+        left.stores += elements_of<node>(memory.capacity);
       }
     });
   }
@@ -127,24 +139,19 @@ struct StreamedGraph {
 
 namespace detail {
 
-/// What the layers of a stack before each of them remember.
-template <int layers>
-struct LayersRemembered {
-  Remembered before[layers + 1]{};
-  bool possible = true;
-};
-/// Without a lambda, which nvcc 13 does not take here.
+/// What the layers of a stack remember together.
+template <class Layers, class Backend, class = std::make_integer_sequence<int, Layers::distinct>>
+struct LayersRemembered;
 template <class Layers, class Backend, int... k>
-constexpr LayersRemembered<Layers::layers> remembered_by(std::integer_sequence<int, k...>) {
-  const Remembered each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::table.all()...};
-  LayersRemembered<Layers::layers> all;
-  all.possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
-  for (int layer = 0; layer < Layers::layers; ++layer) {
-    all.before[layer + 1] = all.before[layer];
-    all.before[layer + 1] += each[Layers::grouping.which[layer]];
+struct LayersRemembered<Layers, Backend, std::integer_sequence<int, k...>> {
+  static constexpr bool possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
+  static constexpr Index elements(Index context) {
+    const Index each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::elements(context)...};
+    Index sum = 0;
+    for (int layer = 0; layer < Layers::layers; ++layer) sum += each[Layers::grouping.which[layer]];
+    return sum;
   }
-  return all;
-}
+};
 
 }  // namespace detail
 
@@ -155,12 +162,9 @@ struct streamed_on<Backend, "stack"> : by_row {
   using Layers = op<"stack">::Layers<F>;
 
   template <class F>
-  static constexpr auto share =
-      detail::remembered_by<Layers<F>, Backend>(std::make_integer_sequence<int, Layers<F>::distinct>{});
+  static constexpr detail::LayersRemembered<Layers<F>, Backend> remembers{};
   template <class F>
-  static constexpr bool possible = share<F>.possible;
-  template <class F>
-  static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
+  static constexpr bool possible = detail::LayersRemembered<Layers<F>, Backend>::possible;
   template <class F>
   static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
@@ -175,10 +179,12 @@ struct streamed_on<Backend, "stack"> : by_row {
   template <class F, class S = typename F::Scalar>
   static void forward(Backend, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
+    StreamMemory<S> left = memory;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child, Backend>::forward(mine, memory.after(share<F>.before[layer]));
+        StreamedGraph<Child, Backend>::forward(mine, left);
+        left.stores += StreamedGraph<Child, Backend>::elements(memory.capacity);
       });
     }
   }
@@ -190,7 +196,7 @@ struct streamed_on<Backend, "custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
     using Part = StreamedGraph<detail::PartOf<F, 0>, Backend>;
-    return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
+    return Part::table.possible && Part::elements(1) == 0;
   }();
 };
 
