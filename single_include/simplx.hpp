@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: be6461f8fa21c2e4
+// sha256 of the headers: 23bd25eadc9c7392
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18303,11 +18303,11 @@ namespace detail {
 template <class Source>
 class Seen {
  public:
-  Seen(std::span<const std::int32_t> prompt, const Source& source)
+  Seen(std::span<const std::int32_t> prompt, long more, const Source& source)
       : context_(static_cast<std::size_t>(source.capacity())) {
     if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
     const auto end = prompt.last(std::min(context_, prompt.size()));
-    tokens_.reserve(context_ + 1);
+    tokens_.reserve(std::min(context_, end.size() + static_cast<std::size_t>(std::max(more, 0L))) + 1);
     tokens_.assign(end.begin(), end.end());
   }
 
@@ -18348,7 +18348,7 @@ bool emitted(Emit& emit, Arguments... arguments) {
 /// Cost    allocates before the first token alone
 template <class Source, class Emit>
 void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
-  detail::Seen<Source> seen(prompt, source);
+  detail::Seen<Source> seen(prompt, count, source);
   source.reset();
   auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
@@ -18398,7 +18398,7 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   };
   begin();
   for (std::size_t s = 0; s < row.size(); ++s) {
-    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), source);
+    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), count, source);
     const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
     row[s] = s == 0 ? 0 : row[s - 1] + is_new;
     give(is_new ? seen[s].all() : std::span<const std::int32_t>());
@@ -19101,14 +19101,14 @@ SIMPLX_RULE("streamed", (possible<left, right>),
 
 /// Elements that a node remembers.
 struct Remembered {
-  Index per_token = 0;  ///< for each token, in whole blocks of tokens
+  Index per_token = 0;
   Index once = 0;
+  Index most_tokens = std::numeric_limits<Index>::max();  ///< of a longer context so many are remembered
 
-  constexpr Remembered& operator+=(const Remembered& other) {
-    per_token += other.per_token, once += other.once;
-    return *this;
+  /// Of a context of so many tokens, in whole blocks.
+  constexpr Index elements(Index context) const {
+    return round_up(per_token * std::min(context, most_tokens) + once, alignment);
   }
-  bool operator==(const Remembered&) const = default;
 };
 
 namespace detail {
@@ -19131,10 +19131,13 @@ struct StreamMemory {
   const Index* sequences = nullptr;  ///< which of the stream's have new tokens
   Index apart = 0;                   ///< elements from what is remembered of one to that of the next
 
-  /// The part that begins after what the others remember.
-  StreamMemory after(const Remembered& others) const {
-    return {stores + others.per_token * capacity, once + others.once, capacity, scratch, sequences, apart};
+  /// A node's own, at the beginning of that of a graph.
+  StreamMemory own(const Remembered& node) const {
+    const Index tokens = std::min(capacity, node.most_tokens);
+    return {stores, stores + node.per_token * tokens, tokens, scratch, sequences, apart};
   }
+  /// Of layers, which divide it among themselves.
+  StreamMemory own(const auto&) const { return *this; }
   /// That of one of the sequences with new tokens.
   StreamMemory of(Index sequence) const {
     const Index offset = sequences[sequence] * apart;
@@ -19420,6 +19423,8 @@ class StreamSequences {
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
+/// Of a window a store has twice as many tokens as it reaches back: once it is full, its second half becomes the first.
+///
 /// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
 /// follow one another have the same keys or values (grouped queries), a store has them once.
 
@@ -19429,7 +19434,13 @@ namespace simplx::inline SIMPLX_TARGET::cpu {
 template <class S>
 inline constexpr Index token_block = 4 * lanes<S>;
 
-/// What an attention remembers; the stores hold whole blocks.
+/// How far a window reaches back, in whole blocks; and the tokens of a store, of those of a context in whole blocks.
+template <AttentionSize size, class S>
+inline constexpr Index step_reach = std::max(round_up(Index(size.window) - 1, token_block<S>), token_block<S>);
+template <AttentionSize size, class S>
+inline constexpr Index step_tokens = size.window == 0 ? std::numeric_limits<Index>::max() : 2 * step_reach<size, S>;
+
+/// What an attention remembers; the stores hold whole blocks, of step_tokens at most.
 template <class S>
 struct AttentionPast {
   S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
@@ -19650,7 +19661,9 @@ struct AttentionStep {
         S* const weight = weights + row * stride;
         const Index seen = token + row + 1;
         normalise[row] = (gains ? in.beta[h] : S(1)) / exponentiate(seen, scale, slope, weight);
-        if constexpr (centred && windowed) centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        if constexpr (centred && windowed) {
+          centre(seen, std::exchange(normalise[row], S(1)), in.gamma[h], slope, weight);
+        }
         std::fill(weight + round_up(seen, block), weight + stride, S(0));
       }
       S* o = out + h * value_width;
@@ -19690,12 +19703,12 @@ struct AttentionStep {
 /// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
 template <AttentionSize size, bool inputs, class S>
 constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
-  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
+  const Index rows = std::max(size.heads, 4), room = round_up(std::min(tokens, step_tokens<size, S>), token_block<S>);
   return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
-/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to. A team shares heads, and
-/// keys and scores of all heads by tokens; it changes no bits.
+/// Remembers `rows` tokens that follow `past_tokens` others of a store, and what each of them attends to. A team shares
+/// heads, and keys and scores of all heads by tokens; it changes no bits.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
@@ -19706,10 +19719,9 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 ///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
 ///         where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
-template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
-  requires(size.mask == Mask::causal)
-__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               AttentionPast<S> past, S* out, S* scratch, Team* team = nullptr) {
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
+__attribute__((noinline)) void attention_steps_in_store(Index rows, Index past_tokens, AttentionOperands<S> in,
+                                                        AttentionPast<S> past, S* out, S* scratch, Team* team) {
   using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
   const auto remember_rows = [&](Index count) {
     for (Index row = 0; row < count; ++row) {
@@ -19747,6 +19759,35 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
   each(Step(), false);
 }
 
+/// The same after any number of tokens, of which a window's stores have the last.
+///
+/// Cost    beside that, with a window, a copy of what is remembered of each token
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
+  requires(size.mask == Mask::causal)
+void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in, const AttentionPast<S>& past, S* out,
+                     S* scratch, Team* team = nullptr) {
+  constexpr auto in_store = attention_steps_in_store<size, inputs, key_heads, value_heads, S>;
+  if constexpr (size.window == 0) {
+    in_store(rows, past_tokens, in, past, out, scratch, team);
+  } else {
+    using Step = AttentionStep<size, inputs, key_heads, value_heads, S>;
+    constexpr Index reach = step_reach<size, S>;
+    while (rows > 0) {
+      const Index place = past_tokens < reach ? past_tokens : reach + past_tokens % reach;
+      const Index count = std::min(rows, 2 * reach - place);
+      if (place == reach && past_tokens > reach) {
+        const auto move = [](S* store, Index width) { std::copy_n(store + reach * width, reach * width, store); };
+        move(past.values, Step::stored_values);
+        if constexpr (!inputs) move(past.keys, Step::stored_keys);
+      }
+      in_store(count, place, in, past, out, scratch, team);
+      if constexpr (!inputs) in.key += count * Step::keys;
+      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+      past_tokens += count, rows -= count;
+    }
+  }
+}
+
 }  // namespace simplx::cpu
 
 // ---- simplx/generate/streamed_attention.hpp
@@ -19763,7 +19804,7 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window its blocks alone are read, but all of the context is remembered.
+/// are remembered once for each group. With a window no more tokens are remembered than twice as many as it has.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -19811,7 +19852,8 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped && size<F>.window == 0 ? F::out_shape.cols + size<F>.heads : 0,
+      .most_tokens = cpu::step_tokens<size<F>, typename F::Scalar>};
   /// Of a sequence with one new token.
   template <class F>
   static constexpr Index scratch_of_one(Index context) {
@@ -19868,8 +19910,8 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<AttentionMatrix
 // ---- simplx/generate/streamed_graph.hpp
 
 /// \file simplx/generate/streamed_graph.hpp
-/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it,
-/// and where each finds what it remembers. Layers of a stack remember each for itself.
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it.
+/// What they remember lies in the order of the steps. Layers of a stack remember each for itself.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -19922,11 +19964,8 @@ struct StreamedGraph {
   }
 
   struct Table {
-    Remembered before[G::count + 1]{};  ///< what the nodes before each remember together
-    bool idle[G::count]{};              ///< keys whose projection is folded into the query
+    bool idle[G::count]{};  ///< keys whose projection is folded into the query
     bool possible = true;
-
-    constexpr const Remembered& all() const { return before[G::count]; }
   };
   static constexpr Table table = [] {
     Table t;
@@ -19934,10 +19973,8 @@ struct StreamedGraph {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       check<i>();
       t.possible &= streams<i>();
-      t.before[i + 1] = t.before[i];
       for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
       if constexpr (op_streams<i>()) {
-        t.before[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
         if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
           if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
         }
@@ -19949,6 +19986,21 @@ struct StreamedGraph {
     }
     return t;
   }();
+
+  /// Elements that a node remembers of a context of so many tokens, in whole blocks; and that all of them do.
+  template <int node>
+  static constexpr Index elements_of(Index context) {
+    if constexpr (op_streams<node>()) {
+      return streamed_of<node>::template remembers<FrameOf<node>>.elements(context);
+    } else {
+      return 0;
+    }
+  }
+  static constexpr Index elements(Index context) {
+    Index sum = 0;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) { sum += elements_of<i>(context); });
+    return sum;
+  }
 
   /// Elements of StreamMemory::scratch.
   static constexpr Index scratch(const StreamRoom& room) {
@@ -19964,15 +20016,15 @@ struct StreamedGraph {
   /// Steps up to the last one that remembers something: those after it are for results alone.
   static constexpr int remembering = [] {
     int steps = 0;
-    for (int s = 0; s < G::fusion.steps; ++s) {
-      const int node = G::fusion.order[s];
-      if (!(table.before[node] == table.before[node + 1])) steps = s + 1;
-    }
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      if (elements_of<G::fusion.order[s]>(1) > 0) steps = s + 1;
+    });
     return steps;
   }();
 
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
                                                 detail::Chunk chunk = detail::Chunk::last) {
+    StreamMemory<S> left = memory;
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (s >= remembering) {
@@ -19983,7 +20035,9 @@ struct StreamedGraph {
       } else if constexpr (of_weights(node)) {
         kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node>{context}, memory.after(table.before[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node>{context},
+                                   left.own(streamed_of<node>::template remembers<FrameOf<node>>));
+        left.stores += elements_of<node>(memory.capacity);
       }
     });
   }
@@ -19991,24 +20045,19 @@ struct StreamedGraph {
 
 namespace detail {
 
-/// What the layers of a stack before each of them remember.
-template <int layers>
-struct LayersRemembered {
-  Remembered before[layers + 1]{};
-  bool possible = true;
-};
-/// Without a lambda, which nvcc 13 does not take here.
+/// What the layers of a stack remember together.
+template <class Layers, class Backend, class = std::make_integer_sequence<int, Layers::distinct>>
+struct LayersRemembered;
 template <class Layers, class Backend, int... k>
-constexpr LayersRemembered<Layers::layers> remembered_by(std::integer_sequence<int, k...>) {
-  const Remembered each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::table.all()...};
-  LayersRemembered<Layers::layers> all;
-  all.possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
-  for (int layer = 0; layer < Layers::layers; ++layer) {
-    all.before[layer + 1] = all.before[layer];
-    all.before[layer + 1] += each[Layers::grouping.which[layer]];
+struct LayersRemembered<Layers, Backend, std::integer_sequence<int, k...>> {
+  static constexpr bool possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
+  static constexpr Index elements(Index context) {
+    const Index each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::elements(context)...};
+    Index sum = 0;
+    for (int layer = 0; layer < Layers::layers; ++layer) sum += each[Layers::grouping.which[layer]];
+    return sum;
   }
-  return all;
-}
+};
 
 }  // namespace detail
 
@@ -20019,12 +20068,9 @@ struct streamed_on<Backend, "stack"> : by_row {
   using Layers = op<"stack">::Layers<F>;
 
   template <class F>
-  static constexpr auto share =
-      detail::remembered_by<Layers<F>, Backend>(std::make_integer_sequence<int, Layers<F>::distinct>{});
+  static constexpr detail::LayersRemembered<Layers<F>, Backend> remembers{};
   template <class F>
-  static constexpr bool possible = share<F>.possible;
-  template <class F>
-  static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
+  static constexpr bool possible = detail::LayersRemembered<Layers<F>, Backend>::possible;
   template <class F>
   static constexpr Index scratch(const StreamRoom& room) {
     Index most = 0;
@@ -20039,10 +20085,12 @@ struct streamed_on<Backend, "stack"> : by_row {
   template <class F, class S = typename F::Scalar>
   static void forward(Backend, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
+    StreamMemory<S> left = memory;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child, Backend>::forward(mine, memory.after(share<F>.before[layer]));
+        StreamedGraph<Child, Backend>::forward(mine, left);
+        left.stores += StreamedGraph<Child, Backend>::elements(memory.capacity);
       });
     }
   }
@@ -20054,7 +20102,7 @@ struct streamed_on<Backend, "custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
     using Part = StreamedGraph<detail::PartOf<F, 0>, Backend>;
-    return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
+    return Part::table.possible && Part::elements(1) == 0;
   }();
 };
 
@@ -20083,8 +20131,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Bytes that a stream of a model on the CPU remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
-  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
-  return (all.per_token * round_up(context, cpu::token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+  using Run = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>;
+  return Run::elements(round_up(context, cpu::token_block<S>)) * static_cast<Index>(sizeof(S));
 }
 
 /// A model token by token: logits of the next token, without evaluating anew what came before. What it is fed, and how
@@ -20153,9 +20201,7 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
   /// Tokens of whole blocks.
   Index capacity_in_blocks() const { return round_up(capacity(), cpu::token_block<S>); }
   /// Elements from what is remembered of one sequence to that of the next.
-  Index apart() const {
-    return round_up(simplx::cache_bytes<model, S>(capacity()) / static_cast<Index>(sizeof(S)), alignment);
-  }
+  Index apart() const { return Run::elements(capacity_in_blocks()); }
   std::span<S> memory_of(Index sequence) {
     return memory().subspan(static_cast<std::size_t>(sequence * apart()), static_cast<std::size_t>(apart()));
   }
@@ -20168,9 +20214,7 @@ class Stream : public detail::StreamSequences<Stream<model, Backend>, Inference<
     context = net_.give_weights(context);
     context.past = of_chunk.past.data();
     context.inputs[0] = tokens.data();
-    S* const stores = remembered_.data();
-    const StreamMemory<S> memory{.stores = stores,
-                                 .once = stores + Run::table.all().per_token * capacity_in_blocks(),
+    const StreamMemory<S> memory{.stores = remembered_.data(),
                                  .capacity = capacity_in_blocks(),
                                  .scratch = scratch_.data(),
                                  .sequences = of_chunk.numbers.data(),

@@ -31,7 +31,7 @@ struct Fed {
       : attention(size, lengths), past(lengths.size()), context(room) {
     share(attention.key, size.key_width, size.heads / key_heads);
     share(attention.value, size.value_width, size.heads / value_heads);
-    const Index capacity = round_up(context, step_tile);
+    const Index capacity = std::min(round_up(context, step_tile), step_tokens<size>);
     keys = capacity * key_heads * size.key_width, apart = keys + capacity * value_heads * size.value_width + 7;
     stores = test::unwritten<S>((1 + std::ssize(past)) * apart);
   }
@@ -194,6 +194,15 @@ TEST_CASE("windows: of a token, of less than a tile and of more, of the context;
   check<size, float>(
       32, {5, 402, 300},
       {{{1}, 255}, {{2}, 290}, {{1, 0, 2}, 1}, {{0}, 4}, {{1}, 145}, {{2, 1}, 1}, {{2}, 8}}, 500);
+  // many rounds of the ring, of three tiles, by more rows than come at once
+  static_assert(step_ring(1) == 2 && step_ring(2) == 3 && step_ring(129) == 3 && step_ring(130) == 4);
+  constexpr AttentionSize near{2, 3, 5, shaped, Mask::causal, true, false, 100};
+  check<near, float, 1, 2>(32, {1, 129, 1, 128, 300, 127, 1, 9, 1, 260, 140, 1}, 2000);
+  test::same_bits([] {
+    Fed<near, float> fed(530, 600);
+    fed.feed({5, 270, 127, 128});
+    return fed.attention.out;
+  });
   // several tiles of several spans
   constexpr AttentionSize many{32, 2, 2, softmax, Mask::causal, false, false, 300};
   static_assert(step_spans(32, 5, 1, 1000, 300).count == 2 && step_spans(32, 5, 1, 1000, 300).tiles == 2);

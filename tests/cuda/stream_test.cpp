@@ -16,6 +16,8 @@ inline constexpr Decoder wide{.block = sas_p, .vocab = 13, .width = 8, .heads = 
 inline constexpr Decoder plain{.block = pre_ln, .vocab = 16, .width = 16, .heads = 2, .hidden = 16, .layers = 2,
                                .context = 40};
 inline constexpr Decoder alibi{.block = sas_p_alibi, .vocab = 9, .width = 8, .heads = 2, .layers = 1, .context = 32};
+inline constexpr Decoder near{.block = sas_p_alibi, .vocab = 9, .width = 8, .heads = 2, .hidden = 8, .layers = 2,
+                              .context = 700, .window = 20};
 
 template <auto const& model, Precision precision>
 using NetOn = Inference<model, Cuda<precision>>;
@@ -171,6 +173,16 @@ TEST_CASE("tokens one by one, and in feeds, have the logits of the whole sequenc
   CHECK(error<logits_of<plain>, Precision::float64>(12, {9, 3}, 3) < 1e-12);  // chunks whose logits nobody reads, and not
   CHECK(error<logits_of<alibi>, Precision::float64>(32, {3, 1, 9}) < 1e-12);
   CHECK(error<logits_of<wide>, Precision::float32>(40, {3, 1, 20}) < 1e-5);
+}
+
+TEST_CASE("of a window's tokens no more than three tiles are remembered") {
+  CHECK(error<logits_of<near>, Precision::float32>(700, {150, 1, 290, 1, 3}, 290) < 1e-5);
+  NetOn<logits_of<near>, Precision::float32> net;
+  const auto bytes = [&](Index context) {
+    return StreamOn<logits_of<near>, Precision::float32>(net, {.context = context, .chunk = 1}).cache_bytes();
+  };
+  CHECK(bytes(700) == 3 * bytes(128));
+  CHECK(bytes(384) == bytes(1'000'000));
 }
 
 TEST_CASE("in bfloat16 keys and values are remembered so") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/generate/streamed_attention.hpp>
 
+#include <simplx/generate/generate.hpp>
 #include <simplx/generate/streamed_graph.hpp>
 #include <simplx/nn/attention.hpp>
 
@@ -115,7 +116,10 @@ TEST_CASE("generate/streamed_attention: where all tokens see a window a stream g
   Inference<endless> net({.seed = 3});
   Stream stream(net, {.context = 1'000'000'000});
   CHECK(stream.cache_bytes() == cache_bytes<endless>(1000));
-  CHECK(stream.feed(test::some_tokens(1000, 11)).size() == 11);
+  Sampler draw({.temperature = 0});
+  long written = 0;
+  generate(stream, test::some_tokens(500, 11), 500, draw, [&](std::int32_t) { ++written; });
+  CHECK((written == 500 && stream.size() == 999));
 }
 
 TEST_CASE("generate/streamed_attention: whatever keys are made of, streams agree with the whole sequence") {

@@ -9,7 +9,8 @@
 ///                                                                    (He & Hofmann 2024, Eqs. (4), (5) and (13))
 ///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j)),  c_tj = exp(-m (t - j)) / Z_t
 ///
-/// With a window the sums begin at j = t - window + 1, and spans at the tile of the first token that a block sees.
+/// With a window the sums begin at j = t - window + 1, and spans at the tile of the first token that a block sees. Its
+/// stores are rings of tiles, so many that new tokens lie in none that is still read.
 ///
 /// | symbol | shape                                          | meaning                                      |
 /// |--------|------------------------------------------------|----------------------------------------------|
@@ -47,6 +48,9 @@ struct StepSequences {
   // On the device.
   const Index* past;    ///< how many tokens each had before
   const Index* number;  ///< which of the stream's it is
+  Index since = 0;      ///< tokens that came in between, to one sequence
+
+  __device__ Index past_of(Index sequence) const { return past[sequence] + since; }
 };
 
 /// How tiles are shared out among blocks.
@@ -70,6 +74,24 @@ SIMPLX_HD constexpr Index step_begin(Index token) {
     return token < Size::window ? 0 : (token - Size::window + 1) / step_tile * step_tile;
   } else {
     return 0;
+  }
+}
+
+/// Rows of one sequence that come at once: of a ring no more than a tile.
+template <AttentionSize size>
+inline constexpr Index step_most_rows = size.window == 0 ? std::numeric_limits<Index>::max() : step_tile;
+/// Tiles of a ring: those that the last of so many rows is away from what the first sees, and that one. Tokens of a store.
+constexpr Index step_ring(int window) { return (window + step_tile - 2) / step_tile + 2; }
+template <AttentionSize size>
+inline constexpr Index step_tokens =
+    size.window == 0 ? std::numeric_limits<Index>::max() : step_ring(size.window) * step_tile;
+/// Where the tile that begins with this token is in a store.
+template <class Size>
+__device__ Index place_of_tile(Index token) {
+  if constexpr (Size::window > 0) {
+    return token / step_tile % step_ring(Size::window);
+  } else {
+    return token / step_tile;
   }
 }
 
@@ -114,7 +136,7 @@ __global__ void __launch_bounds__(step_threads)
   static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
   const int h = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
   const int warp = thread / warp_lanes, lane = thread % warp_lanes;
-  const Index sequence = R == 1 ? blockIdx.z : 0, past = sequences.past[sequence];
+  const Index sequence = R == 1 ? blockIdx.z : 0, past = sequences.past_of(sequence);
   const Index shift = past - sequence;  // from a row to its token
   const Index rows = R == 1 ? sequences.count : sequences.rows;
   const Index first = static_cast<Index>(blockIdx.z) * R, last = first + R < rows ? first + R : rows;  // of its rows
@@ -145,7 +167,7 @@ __global__ void __launch_bounds__(step_threads)
   for (Index tile = begin; tile < end; tile += step_tile) {
     const Index token = tile + thread;
     S score[R] = {};
-    T* const key_of = stores.keys + offset + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
+    T* const key_of = stores.keys + offset + (place_of_tile<Size>(tile) * key_heads + h / key_group) * K * step_tile + thread;
     const Index made_at = (token - shift) * Size::key_stride + h * K;
     for (int first_col = 0; first_col < K && token < end; first_col += ahead) {
       S key[ahead];
@@ -204,7 +226,7 @@ __global__ void __launch_bounds__(step_threads)
     for (int r = 0; r < R; ++r) {
       for (S& sum : product[r]) sum *= shared.shrink[r];
     }
-    T* const value_of = stores.values + offset + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
+    T* const value_of = stores.values + offset + (place_of_tile<Size>(tile) * value_heads + h / value_group) * step_tile * V;
     const auto in_tile = [&](Index tokens) {
       return static_cast<int>(tokens < 0 ? 0 : tokens < step_tile ? tokens : step_tile);
     };
@@ -278,11 +300,11 @@ __global__ void __launch_bounds__(step_threads)
 /// Adds the spans of a row's head, the first one first.
 template <class Size, class Operands, class Out, class S>
 __global__ void __launch_bounds__(step_threads)
-    attention_spans_kernel(const Index* past, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
+    attention_spans_kernel(StepSequences sequences, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
   constexpr int V = Size::value_width, width = step_part<Size>;
   const int h = static_cast<int>(blockIdx.y);
   const Index row = static_cast<Index>(blockIdx.z) * gridDim.x + blockIdx.x;
-  const Index token = past[blockIdx.z] + blockIdx.x;
+  const Index token = sequences.past_of(blockIdx.z) + blockIdx.x;
   const Index begin = step_begin<Size>(token - blockIdx.x % step_rows(gridDim.x));  // of the block that had the row
   const Index seen = (token - begin) / (tiles * step_tile) + 1;
   parts += (row * Size::heads + h) * spans * width;
@@ -334,8 +356,8 @@ constexpr Index attention_step_parts(Index most_rows, Index most_sequences, Inde
 /// Remembers the new tokens of some sequences, and gives what each of them attends to.
 ///
 /// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens of each sequence of a stream,
-///         and the columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal
-///         keys. One sequence, or one row of each. `parts` holds attention_step_parts elements
+///         step_tokens at most, and the columns of key_heads and value_heads heads: heads / key_heads that follow one
+///         another have equal keys. One sequence, or one row of each. `parts` holds attention_step_parts elements
 /// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention;
 ///         a window in place of t. Stores are read once for each token, or each eight of several
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
@@ -345,6 +367,16 @@ template <AttentionSize size, int key_heads = size.heads, int value_heads = size
 void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index context, const Operands& in,
                      const AttentionStores<T>& stores, Out* out, S* parts) {
   using Size = Fixed<size>;
+  if (sequences.rows > step_most_rows<size>) {
+    StepSequences some = sequences;
+    some.rows = step_most_rows<size>;
+    attention_steps<size, key_heads, value_heads>(stream, some, context, in, stores, out, parts);
+    some.rows = sequences.rows - some.rows, some.since += step_most_rows<size>;
+    const Index keys = step_most_rows<size> * Size::key_stride, values = step_most_rows<size> * Size::value_stride;
+    Operands rest = in;
+    rest.query += keys, rest.key += keys, rest.value += values;
+    return attention_steps<size, key_heads, value_heads>(stream, some, context, rest, stores, out + values, parts);
+  }
   const Index rows = sequences.rows;
   const StepSpans spans = step_spans(size.heads, sequences.count, rows, context, size.window);
   const auto attend = [&]<int together>(std::integral_constant<int, together>) {
@@ -359,7 +391,7 @@ void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index 
   }
   const unsigned threads = std::min(128u, std::max(32u, std::bit_ceil(static_cast<unsigned>(size.value_width))));
   launch(stream, attention_spans_kernel<Size, Operands, Out, S>,
-         dim3(blocks_for(rows, 1), size.heads, blocks_for(sequences.count, 1)), threads, sequences.past, spans.tiles,
+         dim3(blocks_for(rows, 1), size.heads, blocks_for(sequences.count, 1)), threads, sequences, spans.tiles,
          spans.count, in, out, parts);
 }
 

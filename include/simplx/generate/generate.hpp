@@ -55,11 +55,11 @@ namespace detail {
 template <class Source>
 class Seen {
  public:
-  Seen(std::span<const std::int32_t> prompt, const Source& source)
+  Seen(std::span<const std::int32_t> prompt, long more, const Source& source)
       : context_(static_cast<std::size_t>(source.capacity())) {
     if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
     const auto end = prompt.last(std::min(context_, prompt.size()));
-    tokens_.reserve(context_ + 1);
+    tokens_.reserve(std::min(context_, end.size() + static_cast<std::size_t>(std::max(more, 0L))) + 1);
     tokens_.assign(end.begin(), end.end());
   }
 
@@ -100,7 +100,7 @@ bool emitted(Emit& emit, Arguments... arguments) {
 /// Cost    allocates before the first token alone
 template <class Source, class Emit>
 void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
-  detail::Seen<Source> seen(prompt, source);
+  detail::Seen<Source> seen(prompt, count, source);
   source.reset();
   auto logits = source.feed(seen.all());
   for (long i = 0; i < count; ++i) {
@@ -150,7 +150,7 @@ void generate(Source& source, const TokenBatch& prompts, long count, std::span<S
   };
   begin();
   for (std::size_t s = 0; s < row.size(); ++s) {
-    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), source);
+    seen.emplace_back(detail::sequence_of(prompts, static_cast<Index>(s)), count, source);
     const bool is_new = s == 0 || !std::ranges::equal(seen[s].all(), seen[s - 1].all());
     row[s] = s == 0 ? 0 : row[s - 1] + is_new;
     give(is_new ? seen[s].all() : std::span<const std::int32_t>());
