@@ -80,8 +80,9 @@ SIMPLX_HD constexpr Index step_begin(Index token) {
 /// Rows of one sequence that come at once: of a ring no more than a tile.
 template <AttentionSize size>
 inline constexpr Index step_most_rows = size.window == 0 ? std::numeric_limits<Index>::max() : step_tile;
-/// Tiles of a ring: those that the last of so many rows is away from what the first sees, and that one. Tokens of a store.
+/// Tiles of a ring: by so many less one the last of these rows is away from what the first sees, at most.
 constexpr Index step_ring(int window) { return (window + step_tile - 2) / step_tile + 2; }
+/// Tokens of a store, of those of a context.
 template <AttentionSize size>
 inline constexpr Index step_tokens =
     size.window == 0 ? std::numeric_limits<Index>::max() : step_ring(size.window) * step_tile;
@@ -167,7 +168,8 @@ __global__ void __launch_bounds__(step_threads)
   for (Index tile = begin; tile < end; tile += step_tile) {
     const Index token = tile + thread;
     S score[R] = {};
-    T* const key_of = stores.keys + offset + (place_of_tile<Size>(tile) * key_heads + h / key_group) * K * step_tile + thread;
+    const Index place = place_of_tile<Size>(tile);
+    T* const key_of = stores.keys + offset + (place * key_heads + h / key_group) * K * step_tile + thread;
     const Index made_at = (token - shift) * Size::key_stride + h * K;
     for (int first_col = 0; first_col < K && token < end; first_col += ahead) {
       S key[ahead];
@@ -226,7 +228,7 @@ __global__ void __launch_bounds__(step_threads)
     for (int r = 0; r < R; ++r) {
       for (S& sum : product[r]) sum *= shared.shrink[r];
     }
-    T* const value_of = stores.values + offset + (place_of_tile<Size>(tile) * value_heads + h / value_group) * step_tile * V;
+    T* const value_of = stores.values + offset + (place * value_heads + h / value_group) * step_tile * V;
     const auto in_tile = [&](Index tokens) {
       return static_cast<int>(tokens < 0 ? 0 : tokens < step_tile ? tokens : step_tile);
     };
