@@ -13,8 +13,8 @@
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// is a pass over V of its own. (Tensor cores, and in a window all, rather multiply V by the weights of C in the pass of
-/// A.) Without slopes both add the rows of V in the same order: where all scores are zero they have the same bits, and
+/// is a pass over V of its own. (Tensor cores, and in a window all, multiply V by the weights of C in the pass of A.)
+/// Without slopes both add the rows of V in the same order: where all scores are zero they have the same bits, and
 /// alpha = beta = gamma = 1 is the identity.
 ///
 /// Cores, of tile.cuh or tensor_cores.cuh, have the products, and know which elements of them a thread has.

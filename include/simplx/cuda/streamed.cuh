@@ -5,9 +5,9 @@
 /// How ops that remember run on a GPU when tokens come one after the other: streamed_on<Cuda<p>, "name">. All others
 /// run as generate/streamed.hpp says.
 ///
-/// Attention remembers keys and values, in bfloat16 where tensor cores would round them, of a window little more than it
-/// has. A projection of keys (SAS) is computed, once for each new token. Folded into the query, as on the CPU, it would
-/// save the room of the keys, but each query would have `heads` times as many columns to multiply with every x.
+/// Attention remembers keys and values, in bfloat16 where tensor cores would round them; of a window, little more than
+/// it has. A projection of keys (SAS) is computed, once for each new token. Folded into the query, as on the CPU, it
+/// would save the room of the keys, but each query would have `heads` times as many columns to multiply with every x.
 
 #include <simplx/cuda/attention_step.cuh>
 #include <simplx/cuda/ops.cuh>
