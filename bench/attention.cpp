@@ -5,12 +5,12 @@
 //     attention [--only WORD] [--rounds 9] [--json]     WORD: part of a row's "case", such as shaped or 64x12x128
 //
 // Method: float, one core, causal, one sequence; the op alone, as a model runs it; processor time, medians of rounds in
-// which forward and backward take turns. "case" is kind, head width x heads x tokens, and a window if there is one:
-// shaped attention then takes its means by a second attention. FLOPs are those of the products that the mask leaves:
-// two in the forward, five in the backward, which computes the weights again and so never keeps them. "of_peak" is the
-// share of the peak of multiply-adds measured just before the row: exponentials are in the time and not in the FLOPs.
-// "bytes_per_token" is all that an evaluation takes beside its inputs and their gradients: where it does not rise with
-// the context, memory is linear (a block of queries' scratch makes short contexts dearer).
+// which forward and backward take turns. "case" is kind, head width x heads x tokens, and a window if there is one.
+// FLOPs are those of the products that the mask leaves: two in the forward, five in the backward, which computes the
+// weights again and so never keeps them. "of_peak" is the share of the peak of multiply-adds measured just before the
+// row: exponentials are in the time and not in the FLOPs. "bytes_per_token" is all that an evaluation takes beside its
+// inputs and their gradients: where it does not rise with the context, memory is linear (a block of queries' scratch
+// makes short contexts dearer).
 
 #include "measure.hpp"
 
