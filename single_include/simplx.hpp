@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 23bd25eadc9c7392
+// sha256 of the headers: 012346cfe0448e50
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7559,22 +7559,27 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
 /// c (rows, N) (=|+=) epilogue(left (rows, K) * b), left by pack_left_tiles, b packed by pack_pairs<K, N>. Where c is
 /// added to there is no epilogue.
 ///
-/// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b
-template <Index K, Index N, Write mode, class Unit, class Epilogue>
-void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* packed, float* c,
-                const Epilogue& epilogue) {
+/// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b; panels for each of the team's threads, and
+///         its own Unit
+template <class Unit, Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_tiles(Index rows, const Twin* left, const Twin* packed, float* c, const Epilogue& epilogue,
+                Threads team = nullptr) {
   static_assert(fits_tiles(K) && N % tile_side == 0);
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
-  constexpr Index steps = K / (2 * tile_side);
-  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    const Twin* right = packed + col * (K / 2);
-    for (Index row = 0; row < rows; row += block_side) {
-      const Index count = std::min(rows - row, block_side);
-      for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
-                               width, c, epilogue, row, col + i);
+  constexpr Index steps = K / (2 * tile_side), wide = panel_width<float>;
+  divide(team, (N + wide - 1) / wide, rows * K * N, [&](Index begin, Index end) {
+    const Unit unit{};
+    each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+      if (col < begin * wide || col >= end * wide) return;
+      const Twin* right = packed + col * (K / 2);
+      for (Index row = 0; row < rows; row += block_side) {
+        const Index count = std::min(rows - row, block_side);
+        for (Index i = 0; i < width; i += block_side) {
+          tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
+                                 width, c, epilogue, row, col + i);
+        }
       }
-    }
+    });
   });
 }
 
@@ -7651,16 +7656,16 @@ void pack_transposed_pairs(const float* matrix, Twin* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros, and is one thread's.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
 ///
-/// Cost    2 rows K N FLOPs, and one pass over a
+/// Cost    2 rows K N FLOPs, which the team's threads share, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
 void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch,
                    Threads team = nullptr) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
-      return gemm_tiles<K, N, mode>(Amx{}, rows, scratch, packed, c, epilogue);
+      return gemm_tiles<Amx, K, N, mode>(rows, scratch, packed, c, epilogue, team);
     }
   }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
@@ -8100,15 +8105,15 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
   });
 }
 
-/// Rows from `row` on, `count` of them, and what `depth` numbers of the inner dimension from `from` on give of their
-/// products.
+/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from `from`
+/// on give of their products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
-__attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
-                                               const Twin* left, const Twin* packed, float* c,
+__attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index begin, Index end,
+                                               Index from, Index depth, const Twin* left, const Twin* packed, float* c,
                                                const Epilogue& epilogue) {
   constexpr Index row_bytes = strip_columns * Index(sizeof(Twin)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
-  for (Index col = 0; col < N; col += strip_columns) {
+  for (Index col = begin; col < end; col += strip_columns) {
     const Twin* const right = packed + strip_place(col, K, from / step_depth);
     for (Index i = 0; i < count; i += block_side) {
       // Each block of rows fetches its share of the next strip.
@@ -8130,9 +8135,9 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors, which the team's threads share
-template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue, class Threads = std::nullptr_t>
-void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
+///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its own
+template <class Unit, Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_pieces(Index rows, const float* a, const float* weight, const Twin* packed, float* c,
                  const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
@@ -8153,8 +8158,17 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
     };
     const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
       const Index depth = std::min(K - from, piece_depth);
-      pack_left_pieces(count, depth, left + from, K, take, scratch);
-      multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
+      constexpr Index work_of_number = 8;  // of cutting one up, in multiply-adds
+      divide(team, (count + tile_side - 1) / tile_side, count * depth * work_of_number, [&](Index tile, Index end) {
+        const Index begin = tile * tile_side;
+        pack_left_pieces(std::min(end * tile_side, count) - begin, depth, left + begin * K + from, K,
+                         [&](Index i, Extent extent) { return take(begin + i, extent); },
+                         scratch + words_in_pieces(begin * depth));
+      });
+      divide(team, N / strip_columns, count * depth * N, [&](Index begin, Index end) {
+        multiply_strips<K, N, part_mode>(Unit{}, row, count, begin * strip_columns, end * strip_columns, from, depth,
+                                         scratch, packed, c, last);
+      });
     };
     if constexpr (K <= piece_depth) {
       part(std::integral_constant<Write, mode>{}, 0, epilogue);
@@ -8173,7 +8187,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
       if (taken[begin]) continue;
       Index end = begin + 1;
       while (end < count && !taken[end]) ++end;
-      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
+      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue, team);
       begin = end;
     }
   }
@@ -8389,8 +8403,8 @@ struct LinearProduct {
                        const Epilogue& epilogue, Threads team = nullptr) {
     if constexpr (splits) {
       if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
-                                                   team);
+        return gemm_pieces<Amx, K, N, transposed, mode>(rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
+                                                        team);
       }
     }
     if constexpr (to_bytes) {

@@ -55,7 +55,8 @@ struct Weights {
   template <Write mode, class Epilogue, class Threads = std::nullptr_t>
   void multiply(Index rows, const float* a, float* c, const Epilogue& epilogue, Threads team = nullptr) const {
     std::vector<Twin> scratch(static_cast<std::size_t>(product_pieces(rows, K)) + 1, 77);
-    gemm_pieces<K, N, transposed, mode>(unit, rows, a, stored.data(), packed.data(), c, epilogue, scratch.data(), team);
+    gemm_pieces<test::EmulatedUnit, K, N, transposed, mode>(rows, a, stored.data(), packed.data(), c, epilogue,
+                                                            scratch.data(), team);
     CHECK(scratch.back() == 77);
   }
 };
@@ -181,6 +182,19 @@ TEST_SUITE("cpu/gemm_pieces") {
     };
     check(std::false_type{});
     check(std::true_type{});
+  }
+  TEST_CASE("threads share many rows, cutting them up and multiplying, and change no bits") {
+    constexpr Index K = piece_depth + 32, N = 96, rows = 40;
+    const Weights<K, N, false> weights(numbers(K * N, 2));
+    auto a = numbers(rows * K, 1);
+    a[20 * K + 3] = 1e30f;  // a row for vectors
+    std::vector<float> alone(rows * N), shared(rows * N);
+    Team one(1), team(3);
+    weights.multiply<Write::store>(rows, a.data(), alone.data(), Placed{}, &one);
+    weights.multiply<Write::store>(rows, a.data(), shared.data(), Placed{}, &team);
+    CHECK(shared == alone);
+    weights.multiply<Write::store>(rows, a.data(), alone.data(), Placed{});
+    CHECK(shared == alone);
   }
   TEST_CASE("products are those of floats, for any number of rows, of weights that lie either way") {
     for (const Index rows : {1, 4, 7, 16, 17, 33, 100}) {  // up to four are the vectors'

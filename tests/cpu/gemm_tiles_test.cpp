@@ -25,6 +25,20 @@ struct Placed {
   }
 };
 
+/// Panels of threads that share them, and narrow ones.
+void check_threads() {
+  constexpr Index K = 64, N = 1040, rows = 50;
+  const auto a = numbers<float>(rows * K, 1), b = numbers<float>(K * N, 2);
+  std::vector<Twin> tiles(static_cast<std::size_t>(left_tiles(rows, K))), packed(K / 2 * N);
+  pack_left_tiles<K>(rows, a.data(), tiles.data());
+  pack_pairs<K, N>(b.data(), packed.data());
+  std::vector<float> alone(rows * N), shared(rows * N);
+  Team team(3);
+  gemm_tiles<test::EmulatedUnit, K, N, Write::store>(rows, tiles.data(), packed.data(), alone.data(), Placed{});
+  gemm_tiles<test::EmulatedUnit, K, N, Write::store>(rows, tiles.data(), packed.data(), shared.data(), Placed{}, &team);
+  CHECK(shared == alone);
+}
+
 /// Every array begins one element past an aligned address; after each lies a number that must stay.
 template <Index K, Index N>
 void check_products(Index rows) {
@@ -37,10 +51,10 @@ void check_products(Index rows) {
   std::vector<Twin> tiles(static_cast<std::size_t>(left_tiles(rows, K)) + 1, 77), packed(K / 2 * N);
   pack_left_tiles<K>(rows, a.data() + 1, tiles.data());
   pack_pairs<K, N>(b.data() + 1, packed.data());
-  const test::EmulatedUnit unit;
-  gemm_tiles<K, N, Write::store>(unit, rows, tiles.data(), packed.data(), c.data() + 1, NoEpilogue{});
-  gemm_tiles<K, N, Write::store>(unit, rows, tiles.data(), packed.data(), placed.data() + 1, Placed{});
-  gemm_tiles<K, N, Write::accumulate>(unit, rows, tiles.data(), packed.data(), added.data() + 1, NoEpilogue{});
+  using Unit = test::EmulatedUnit;
+  gemm_tiles<Unit, K, N, Write::store>(rows, tiles.data(), packed.data(), c.data() + 1, NoEpilogue{});
+  gemm_tiles<Unit, K, N, Write::store>(rows, tiles.data(), packed.data(), placed.data() + 1, Placed{});
+  gemm_tiles<Unit, K, N, Write::accumulate>(rows, tiles.data(), packed.data(), added.data() + 1, NoEpilogue{});
   const auto expected = product(rows, K, N, a.data() + 1, K, 1, b.data() + 1);
   Index wrong = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -97,6 +111,7 @@ TEST_SUITE("cpu/gemm_tiles") {
       check_products<32, 96>(rows);
     }
   }
+  TEST_CASE("threads share panels, and change no bits") { check_threads(); }
   TEST_CASE("gradients by tiles equal the triple loop, at once and in parts") {
     for (const Index rows : {0, 1, 2, 15, 31, 32, 33, 64, 95}) {
       check_gradient<16, 16>(rows, 16);

@@ -54,16 +54,16 @@ void pack_transposed_pairs(const float* matrix, Twin* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros, and is one thread's.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
 ///
-/// Cost    2 rows K N FLOPs, and one pass over a
+/// Cost    2 rows K N FLOPs, which the team's threads share, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
 void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch,
                    Threads team = nullptr) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
-      return gemm_tiles<K, N, mode>(Amx{}, rows, scratch, packed, c, epilogue);
+      return gemm_tiles<Amx, K, N, mode>(rows, scratch, packed, c, epilogue, team);
     }
   }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row

@@ -113,15 +113,15 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
   });
 }
 
-/// Rows from `row` on, `count` of them, and what `depth` numbers of the inner dimension from `from` on give of their
-/// products.
+/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from `from`
+/// on give of their products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
-__attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
-                                               const Twin* left, const Twin* packed, float* c,
+__attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index begin, Index end,
+                                               Index from, Index depth, const Twin* left, const Twin* packed, float* c,
                                                const Epilogue& epilogue) {
   constexpr Index row_bytes = strip_columns * Index(sizeof(Twin)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
-  for (Index col = 0; col < N; col += strip_columns) {
+  for (Index col = begin; col < end; col += strip_columns) {
     const Twin* const right = packed + strip_place(col, K, from / step_depth);
     for (Index i = 0; i < count; i += block_side) {
       // Each block of rows fetches its share of the next strip.
@@ -143,9 +143,9 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors, which the team's threads share
-template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue, class Threads = std::nullptr_t>
-void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
+///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its own
+template <class Unit, Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_pieces(Index rows, const float* a, const float* weight, const Twin* packed, float* c,
                  const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
@@ -166,8 +166,17 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
     };
     const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
       const Index depth = std::min(K - from, piece_depth);
-      pack_left_pieces(count, depth, left + from, K, take, scratch);
-      multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
+      constexpr Index work_of_number = 8;  // of cutting one up, in multiply-adds
+      divide(team, (count + tile_side - 1) / tile_side, count * depth * work_of_number, [&](Index tile, Index end) {
+        const Index begin = tile * tile_side;
+        pack_left_pieces(std::min(end * tile_side, count) - begin, depth, left + begin * K + from, K,
+                         [&](Index i, Extent extent) { return take(begin + i, extent); },
+                         scratch + words_in_pieces(begin * depth));
+      });
+      divide(team, N / strip_columns, count * depth * N, [&](Index begin, Index end) {
+        multiply_strips<K, N, part_mode>(Unit{}, row, count, begin * strip_columns, end * strip_columns, from, depth,
+                                         scratch, packed, c, last);
+      });
     };
     if constexpr (K <= piece_depth) {
       part(std::integral_constant<Write, mode>{}, 0, epilogue);
@@ -186,7 +195,7 @@ void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weig
       if (taken[begin]) continue;
       Index end = begin + 1;
       while (end < count && !taken[end]) ++end;
-      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
+      rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue, team);
       begin = end;
     }
   }

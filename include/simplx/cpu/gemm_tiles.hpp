@@ -121,22 +121,27 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
 /// c (rows, N) (=|+=) epilogue(left (rows, K) * b), left by pack_left_tiles, b packed by pack_pairs<K, N>. Where c is
 /// added to there is no epilogue.
 ///
-/// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b
-template <Index K, Index N, Write mode, class Unit, class Epilogue>
-void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* packed, float* c,
-                const Epilogue& epilogue) {
+/// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b; panels for each of the team's threads, and
+///         its own Unit
+template <class Unit, Index K, Index N, Write mode, class Epilogue, class Threads = std::nullptr_t>
+void gemm_tiles(Index rows, const Twin* left, const Twin* packed, float* c, const Epilogue& epilogue,
+                Threads team = nullptr) {
   static_assert(fits_tiles(K) && N % tile_side == 0);
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
-  constexpr Index steps = K / (2 * tile_side);
-  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    const Twin* right = packed + col * (K / 2);
-    for (Index row = 0; row < rows; row += block_side) {
-      const Index count = std::min(rows - row, block_side);
-      for (Index i = 0; i < width; i += block_side) {
-        tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
-                               width, c, epilogue, row, col + i);
+  constexpr Index steps = K / (2 * tile_side), wide = panel_width<float>;
+  divide(team, (N + wide - 1) / wide, rows * K * N, [&](Index begin, Index end) {
+    const Unit unit{};
+    each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+      if (col < begin * wide || col >= end * wide) return;
+      const Twin* right = packed + col * (K / 2);
+      for (Index row = 0; row < rows; row += block_side) {
+        const Index count = std::min(rows - row, block_side);
+        for (Index i = 0; i < width; i += block_side) {
+          tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
+                                 width, c, epilogue, row, col + i);
+        }
       }
-    }
+    });
   });
 }
 

@@ -161,8 +161,8 @@ struct LinearProduct {
                        const Epilogue& epilogue, Threads team = nullptr) {
     if constexpr (splits) {
       if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
-                                                   team);
+        return gemm_pieces<Amx, K, N, transposed, mode>(rows, x, weight, pairs(packed), y, epilogue, pairs(scratch),
+                                                        team);
       }
     }
     if constexpr (to_bytes) {
