@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 012346cfe0448e50
+// sha256 of the headers: 7dc1b2f70263530a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8135,7 +8135,8 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its own
+///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its
+///         own
 template <class Unit, Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
 void gemm_pieces(Index rows, const float* a, const float* weight, const Twin* packed, float* c,
                  const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {

@@ -143,7 +143,8 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
-///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its own
+///         rows <= few_rows, 2 rows K N FLOPs of vectors. The team's threads share all of it, each with a Unit of its
+///         own
 template <class Unit, Index K, Index N, bool transposed, Write mode, class Epilogue, class Threads = std::nullptr_t>
 void gemm_pieces(Index rows, const float* a, const float* weight, const Twin* packed, float* c,
                  const Epilogue& epilogue, Twin* scratch, Threads team = nullptr) {
