@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7dc1b2f70263530a
+// sha256 of the headers: 318d4ee768cc4887
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8105,8 +8105,8 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
   });
 }
 
-/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from `from`
-/// on give of their products.
+/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from
+/// `from` on give of their products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index begin, Index end,
                                                Index from, Index depth, const Twin* left, const Twin* packed, float* c,

@@ -113,8 +113,8 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
   });
 }
 
-/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from `from`
-/// on give of their products.
+/// Rows from `row` on, `count` of them, columns [begin, end), and what `depth` numbers of the inner dimension from
+/// `from` on give of their products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index begin, Index end,
                                                Index from, Index depth, const Twin* left, const Twin* packed, float* c,
