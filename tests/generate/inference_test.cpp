@@ -61,8 +61,9 @@ TEST_CASE("it has room for its weights and for matrices packed for forward, none
   static constexpr Decoder wide{.block = pre_ln, .width = 128, .layers = 2};
   const auto weights = static_cast<double>(parameters<wide> * Index{sizeof(float)});
   const auto bytes = static_cast<double>(test::bytes_of([] { Inference<logits_of<wide>> net; }));
-  CHECK(bytes > 1.9 * weights);
-  CHECK(bytes < 2.3 * weights);
+  constexpr double packed = cpu::Amx::compiled && Cpu<float>::splits ? 1.5 : 1;  // three pieces of two bytes
+  CHECK(bytes > (0.9 + packed) * weights);
+  CHECK(bytes < (1.3 + packed) * weights);
 }
 
 TEST_CASE("where memory is short for a batch, smaller ones are evaluated as before") {
