@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 318d4ee768cc4887
+// sha256 of the headers: b3b0c8e96256a1e0
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -19728,11 +19728,10 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window what it has, in whole blocks,
-///         for t; with `inputs` keys values + (1 + heads) values
-///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
-///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
-///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
-///         where keys are projected
+///         for t; with `inputs` keys values + (1 + heads) values t, or, where that is less for all rows, keys values for
+///         each token of the past and then as without; no heap; `scratch` holds attention_step_scratch elements. Four
+///         tokens at a time read the stores once, with `inputs` once for the scores of each head. What is no number in
+///         one of them reaches the others, and all new ones where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 __attribute__((noinline)) void attention_steps_in_store(Index rows, Index past_tokens, AttentionOperands<S> in,

@@ -77,11 +77,10 @@ SIMPLX_HD constexpr Index step_begin(Index token) {
   }
 }
 
-/// Rows of one sequence that come at once: of a ring no more than a tile.
-template <AttentionSize size>
-inline constexpr Index step_most_rows = size.window == 0 ? std::numeric_limits<Index>::max() : step_tile;
+/// Rows of one sequence that come to a ring at once.
+inline constexpr Index step_ring_rows = step_tile;
 /// Tiles of a ring: by so many less one the last of these rows is away from what the first sees, at most.
-constexpr Index step_ring(int window) { return (window + step_tile - 2) / step_tile + 2; }
+SIMPLX_HD constexpr Index step_ring(int window) { return (window + step_ring_rows - 2) / step_tile + 2; }
 /// Tokens of a store, of those of a context.
 template <AttentionSize size>
 inline constexpr Index step_tokens =
@@ -369,12 +368,12 @@ template <AttentionSize size, int key_heads = size.heads, int value_heads = size
 void attention_steps(cudaStream_t stream, const StepSequences& sequences, Index context, const Operands& in,
                      const AttentionStores<T>& stores, Out* out, S* parts) {
   using Size = Fixed<size>;
-  if (sequences.rows > step_most_rows<size>) {
+  if (size.window > 0 && sequences.rows > step_ring_rows) {
+    constexpr Index keys = step_ring_rows * Size::key_stride, values = step_ring_rows * Size::value_stride;
     StepSequences some = sequences;
-    some.rows = step_most_rows<size>;
+    some.rows = step_ring_rows;
     attention_steps<size, key_heads, value_heads>(stream, some, context, in, stores, out, parts);
-    some.rows = sequences.rows - some.rows, some.since += step_most_rows<size>;
-    const Index keys = step_most_rows<size> * Size::key_stride, values = step_most_rows<size> * Size::value_stride;
+    some.rows = sequences.rows - some.rows, some.since += step_ring_rows;
     Operands rest = in;
     rest.query += keys, rest.key += keys, rest.value += values;
     return attention_steps<size, key_heads, value_heads>(stream, some, context, rest, stores, out + values, parts);
