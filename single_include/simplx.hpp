@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b3b0c8e96256a1e0
+// sha256 of the headers: d40fbf78a6a90dff
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9549,7 +9549,7 @@ struct AttentionHead {
         correction += weight * d;
         sum_of_lane += weight;
       });
-      if constexpr (windowed) sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
+      sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = keys.begin; key < keys.end; ++key) {
         V weight = load<V>(p + key * block_stride);
@@ -9625,10 +9625,13 @@ struct AttentionHead {
     return size.alibi ? sums[row] : S(size.keys_end(row + 1, rows) - size.first_key(row));
   }
 
-  /// lambda * x.
+  /// lambda * x, or 0 where arithmetic would be slow: by steps of a denormal's last digit it would never be.
   template <class X>
   X shrunk(X x) const {
-    return size.alibi ? x - x * shrink : x;
+    if constexpr (!size.alibi) return x;
+    x -= x * shrink;
+    const auto tiny = (x < std::numeric_limits<S>::min()) & (x > -std::numeric_limits<S>::min());
+    return tiny ? X{} : x;
   }
 
   /// Runs through the rows from `row` in steps of `step`: use(row, at, sum) gets the place of each vector and the sum
@@ -9637,9 +9640,9 @@ struct AttentionHead {
   __attribute__((always_inline)) void decaying_sums(Index row, Index step, Term term, Use use) const {
     V sums[vectors]{};
     for (Index i = 0; i < rows; ++i, row += step) {
+      if (begins_anew(i)) std::fill_n(sums, vectors, V{});
       for (int n = 0; n < vectors; ++n) {
         const Index at = row * value_stride + n * lanes<S>;
-        if (begins_anew(i)) sums[n] = V{};
         if constexpr (!own) use(row, at, sums[n]);
         sums[n] += term(row, at);
         if constexpr (own) use(row, at, sums[n]);
@@ -9670,7 +9673,7 @@ struct AttentionHead {
       }
     }
   }
-  /// lambda to that power, or 0 where arithmetic would be slow.
+  /// lambda to that power, or 0 in the same way.
   S decayed(Index steps) const {
     if constexpr (!size.alibi) return 1;
     const S power = std::exp(-slope * S(steps));
@@ -19438,7 +19441,7 @@ class StreamSequences {
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
-/// Of a window a store has twice as many tokens as it reaches back: once it is full, its second half becomes the first.
+/// Of a window a store has twice as many blocks as it reaches back: once it is full, its second half becomes the first.
 ///
 /// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
 /// follow one another have the same keys or values (grouped queries), a store has them once.
@@ -19728,10 +19731,10 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window what it has, in whole blocks,
-///         for t; with `inputs` keys values + (1 + heads) values t, or, where that is less for all rows, keys values for
-///         each token of the past and then as without; no heap; `scratch` holds attention_step_scratch elements. Four
-///         tokens at a time read the stores once, with `inputs` once for the scores of each head. What is no number in
-///         one of them reaches the others, and all new ones where keys are projected
+///         for t; with `inputs` keys values + (1 + heads) values t, or, where that is less for all rows, keys values
+///         for each token of the past and then as without; no heap; `scratch` holds attention_step_scratch elements.
+///         Four tokens at a time read the stores once, with `inputs` once for the scores of each head. What is no
+///         number in one of them reaches the others, and all new ones where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 __attribute__((noinline)) void attention_steps_in_store(Index rows, Index past_tokens, AttentionOperands<S> in,
@@ -19790,7 +19793,11 @@ void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in, con
       const Index place = past_tokens < reach ? past_tokens : reach + past_tokens % reach;
       const Index count = std::min(rows, 2 * reach - place);
       if (place == reach && past_tokens > reach) {
-        const auto move = [](S* store, Index width) { std::copy_n(store + reach * width, reach * width, store); };
+        const auto move = [](S* store, Index width) {
+          S* const half = store + reach * width;
+          std::copy_n(half, reach * width, store);
+          std::fill_n(half, reach * width, S(0));  // 0 times what is there: it may be no number
+        };
         move(past.values, Step::stored_values);
         if constexpr (!inputs) move(past.keys, Step::stored_keys);
       }
@@ -19818,7 +19825,8 @@ void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in, con
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window no more tokens are remembered than twice as many as it has.
+/// are remembered once for each group. Of a window the tokens of twice as many whole blocks are remembered as it
+/// reaches back.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -19902,7 +19910,8 @@ struct streamed_attention : by_row {
     };
     const Index sequences = context.segments.count;
     if (sequences == 1) return attend(0, memory.scratch, frame.team());
-    const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
+    const Index past = *std::max_element(context.past, context.past + sequences);
+    const Index longest = std::min(past + 1, memory.capacity);
     const Index work_per_token = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
     cpu::divide(frame.team(), sequences, sequences * longest * work_per_token, [&](Index begin, Index end) {
       for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);

@@ -503,6 +503,7 @@ TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose ru
         const auto dv = head_of<double>(std::as_const(p).dv.data(), 0, length, 0, 1, width);
         CHECK((out - c * values).cwiseAbs().maxCoeff() <= 1e-14);
         CHECK((dv - c.transpose() * dout).cwiseAbs().maxCoeff() <= 1e-13);
+        CHECK(std::isfinite(p.dbeta[0]));
         CHECK(p.dgamma[0] == doctest::Approx(-(c * values).cwiseProduct(dout).sum()).epsilon(1e-12));
 
         std::fill(p.v.begin(), p.v.end(), 1.0);
@@ -511,6 +512,19 @@ TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose ru
       }
     }
   });
+}
+
+TEST_CASE("means of rows that have been zero for long are zero") {
+  constexpr AttentionSize size{1, 16, 16, AttentionMatrix::shaped, Mask::causal, true};
+  Problem<float> p(size, {600});
+  p.alpha = {0}, p.beta = {0}, p.gamma = {1}, p.slopes = {0.5f};
+  std::fill(p.v.begin() + 16, p.v.end(), 0.0f);
+  std::fill(p.dout.begin(), p.dout.end() - 16, 0.0f);
+  p.fast_forward<size>();
+  p.fast_backward<size, set, set, set>();
+  CHECK((p.out[0] != 0 && p.dv[599 * 16] != 0));
+  CHECK(std::all_of(p.out.begin() + 300 * 16, p.out.end(), [](float mean) { return mean == 0; }));
+  CHECK(std::all_of(p.dv.begin(), p.dv.begin() + 300 * 16, [](float gradient) { return gradient == 0; }));
 }
 
 TEST_CASE_TEMPLATE("long contexts and steep slopes stay as accurate as short ones", S, float, double) {

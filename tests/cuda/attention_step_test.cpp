@@ -195,9 +195,11 @@ TEST_CASE("windows: of a token, of less than a tile and of more, of the context;
       32, {5, 402, 300},
       {{{1}, 255}, {{2}, 290}, {{1, 0, 2}, 1}, {{0}, 4}, {{1}, 145}, {{2, 1}, 1}, {{2}, 8}}, 500);
   // many rounds of the ring, of three tiles, by more rows than come at once
-  static_assert(step_ring(1) == 2 && step_ring(2) == 3 && step_ring(129) == 3 && step_ring(130) == 4);
+  static_assert(step_ring(2) == 2 && step_ring(3) == 3 && step_ring(130) == 3 && step_ring(131) == 4);
   constexpr AttentionSize near{2, 3, 5, shaped, Mask::causal, true, false, 100};
   check<near, float, 1, 2>(32, {1, 129, 1, 128, 300, 127, 1, 9, 1, 260, 140, 1}, 2000);
+  constexpr AttentionSize next{1, 3, 5, softmax, Mask::causal, false, false, 2};
+  check<next, float>(32, {1, 129, 1, 128, 300, 127, 1}, 2000);
   test::same_bits([] {
     Fed<near, float> fed(530, 600);
     fed.feed({5, 270, 127, 128});

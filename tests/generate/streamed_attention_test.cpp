@@ -90,7 +90,7 @@ static_assert(cache_bytes<windows>(3000) - cache_bytes<windows>(1976) == 1024 * 
 inline constexpr auto endless = [] {
   auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens));
   const auto attention = [](Expr y) {
-    return y + SelfAttention<AttentionMatrix::shaped, Identity>{.heads = 3, .rotary = true, .window = 7}(y);
+    return y + SelfAttention<AttentionMatrix::shaped, Identity>{.heads = 3, .rotary = 100, .window = 7}(y);
   };
   return stack("blocks", 2, attention, x) * weight("head", 12, 11);
 };

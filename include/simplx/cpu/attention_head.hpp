@@ -194,7 +194,7 @@ struct AttentionHead {
         correction += weight * d;
         sum_of_lane += weight;
       });
-      if constexpr (windowed) sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
+      sum_of_lane = sum_of_lane == S(0) ? splat<V>(S(1)) : sum_of_lane;  // beyond the last row
       correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = keys.begin; key < keys.end; ++key) {
         V weight = load<V>(p + key * block_stride);
@@ -270,10 +270,13 @@ struct AttentionHead {
     return size.alibi ? sums[row] : S(size.keys_end(row + 1, rows) - size.first_key(row));
   }
 
-  /// lambda * x.
+  /// lambda * x, or 0 where arithmetic would be slow: by steps of a denormal's last digit it would never be.
   template <class X>
   X shrunk(X x) const {
-    return size.alibi ? x - x * shrink : x;
+    if constexpr (!size.alibi) return x;
+    x -= x * shrink;
+    const auto tiny = (x < std::numeric_limits<S>::min()) & (x > -std::numeric_limits<S>::min());
+    return tiny ? X{} : x;
   }
 
   /// Runs through the rows from `row` in steps of `step`: use(row, at, sum) gets the place of each vector and the sum
@@ -282,9 +285,9 @@ struct AttentionHead {
   __attribute__((always_inline)) void decaying_sums(Index row, Index step, Term term, Use use) const {
     V sums[vectors]{};
     for (Index i = 0; i < rows; ++i, row += step) {
+      if (begins_anew(i)) std::fill_n(sums, vectors, V{});
       for (int n = 0; n < vectors; ++n) {
         const Index at = row * value_stride + n * lanes<S>;
-        if (begins_anew(i)) sums[n] = V{};
         if constexpr (!own) use(row, at, sums[n]);
         sums[n] += term(row, at);
         if constexpr (own) use(row, at, sums[n]);
@@ -315,7 +318,7 @@ struct AttentionHead {
       }
     }
   }
-  /// lambda to that power, or 0 where arithmetic would be slow.
+  /// lambda to that power, or 0 in the same way.
   S decayed(Index steps) const {
     if constexpr (!size.alibi) return 1;
     const S power = std::exp(-slope * S(steps));

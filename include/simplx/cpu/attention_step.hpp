@@ -24,7 +24,7 @@
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
-/// Of a window a store has twice as many tokens as it reaches back: once it is full, its second half becomes the first.
+/// Of a window a store has twice as many blocks as it reaches back: once it is full, its second half becomes the first.
 ///
 /// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
 /// follow one another have the same keys or values (grouped queries), a store has them once.
@@ -325,10 +325,10 @@ constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads)
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with a window what it has, in whole blocks,
-///         for t; with `inputs` keys values + (1 + heads) values t, or, where that is less for all rows, keys values for
-///         each token of the past and then as without; no heap; `scratch` holds attention_step_scratch elements. Four
-///         tokens at a time read the stores once, with `inputs` once for the scores of each head. What is no number in
-///         one of them reaches the others, and all new ones where keys are projected
+///         for t; with `inputs` keys values + (1 + heads) values t, or, where that is less for all rows, keys values
+///         for each token of the past and then as without; no heap; `scratch` holds attention_step_scratch elements.
+///         Four tokens at a time read the stores once, with `inputs` once for the scores of each head. What is no
+///         number in one of them reaches the others, and all new ones where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 __attribute__((noinline)) void attention_steps_in_store(Index rows, Index past_tokens, AttentionOperands<S> in,
@@ -387,7 +387,11 @@ void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in, con
       const Index place = past_tokens < reach ? past_tokens : reach + past_tokens % reach;
       const Index count = std::min(rows, 2 * reach - place);
       if (place == reach && past_tokens > reach) {
-        const auto move = [](S* store, Index width) { std::copy_n(store + reach * width, reach * width, store); };
+        const auto move = [](S* store, Index width) {
+          S* const half = store + reach * width;
+          std::copy_n(half, reach * width, store);
+          std::fill_n(half, reach * width, S(0));  // 0 times what is there: it may be no number
+        };
         move(past.values, Step::stored_values);
         if constexpr (!inputs) move(past.keys, Step::stored_keys);
       }

@@ -105,7 +105,7 @@ constexpr auto best_tiles() {
 template <class Size, class Cores>
 using FittingForwardTiles = typename decltype(best_tiles<ForwardTiles, Size, Cores>())::type;
 
-/// out = alpha V + beta (A * R) V - gamma mean; `out` holds the mean before unless the cores take it beside.
+/// out = alpha V + beta (A * R) V - gamma mean; `out` holds the mean before unless it is taken beside.
 template <class Size, class Cores, class Operands, class Out, class S>
 __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
                                   FittingForwardTiles<Size, Cores>::blocks)
@@ -281,14 +281,15 @@ __global__ void __launch_bounds__(mean_threads)
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward.
 ///         Buffers begin on 16 bytes. By tensor cores query, key, value and out may be of bfloat16
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch. Of
-///         shaped attention tensor cores do T^2 value_width more. With a window only tiles that it reaches are read
+///         shaped attention tensor cores, and all in a window, do T^2 value_width more. With a window only tiles that
+///         it reaches are read
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,
                S* log_sum_exp) {
   using Size = Fixed<size>;
   using Tiles = FittingForwardTiles<Size, Cores>;
-  if constexpr (Size::centred && !means_beside<Size, Cores>) {
+  if constexpr (Size::centred && !Tiles::means) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, mean_threads));
     launch(stream, attention_mean_kernel<Size, Cores, S>, grid, mean_threads, offsets, in.value, in.slopes, out);
   }

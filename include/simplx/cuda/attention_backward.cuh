@@ -19,9 +19,9 @@
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
 /// over the keys, for what D lacks and then for dQ; those of a second have a tile of keys and pass over the queries,
-/// for dK and dV. Without ALiBi what D lacks is a product with sums of whole tiles of V, which a kernel before has
-/// taken, and a pass over the own tile. Each block of the first writes a part of the gradients of the gains, and
-/// add_column_sums adds the parts.
+/// for dK and dV. Without ALiBi and windows what D lacks is a product with sums of whole tiles of V, which a kernel
+/// before has taken, and a pass over the own tile. Each block of the first writes a part of the gradients of the gains,
+/// and add_column_sums adds the parts.
 
 #include <simplx/cuda/attention.cuh>
 

@@ -168,8 +168,9 @@ struct HeadOfBlock {
     return Size::alibi || Size::window > 0 ? series(slope, seen(i + 1)) + series(slope, seen(rows - i)) - 1 : S(rows);
   }
   /// How many of so many keys to one side, the own one among them.
-  SIMPLX_HD static constexpr int seen(int keys) {
-    return Size::window == 0 || keys < Size::window ? keys : Size::window;
+  template <class Count>
+  SIMPLX_HD static constexpr Count seen(Count keys) {
+    return Size::window == 0 || keys < Size::window ? keys : Count(Size::window);
   }
   /// 1 + lambda + ... of so many terms.
   __device__ static S series(S slope, int terms) {

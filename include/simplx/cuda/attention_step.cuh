@@ -80,7 +80,7 @@ SIMPLX_HD constexpr Index step_begin(Index token) {
 /// Rows of one sequence that come to a ring at once.
 inline constexpr Index step_ring_rows = step_tile;
 /// Tiles of a ring: by so many less one the last of these rows is away from what the first sees, at most.
-SIMPLX_HD constexpr Index step_ring(int window) { return (window + step_ring_rows - 2) / step_tile + 2; }
+SIMPLX_HD constexpr Index step_ring(int window) { return (window + step_ring_rows - 3) / step_tile + 2; }
 /// Tokens of a store, of those of a context.
 template <AttentionSize size>
 inline constexpr Index step_tokens =
@@ -322,7 +322,7 @@ __global__ void __launch_bounds__(step_threads)
       if constexpr (Size::alibi) slope = in.slopes[h];
       for (Index s = 0; s < seen; ++s) mean += parts[s * width + 2 + V + c];
       using Head = HeadOfBlock<Size, CudaCores<S>, S>;
-      sum = sum - in.gamma[h] * (mean * (S(1) / Head::series(slope, Head::seen(static_cast<int>(token + 1)))));
+      sum = sum - in.gamma[h] * (mean * (S(1) / Head::series(slope, static_cast<int>(Head::seen(token + 1)))));
     }
     const Index at = row * Size::value_stride + h * V + c;
     if constexpr (Size::gains > 0) sum += in.alpha[h] * wide(in.value[at]);

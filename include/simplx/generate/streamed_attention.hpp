@@ -13,7 +13,8 @@
 ///
 /// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
-/// are remembered once for each group. With a window no more tokens are remembered than twice as many as it has.
+/// are remembered once for each group. Of a window the tokens of twice as many whole blocks are remembered as it
+/// reaches back.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>
@@ -101,7 +102,8 @@ struct streamed_attention : by_row {
     };
     const Index sequences = context.segments.count;
     if (sequences == 1) return attend(0, memory.scratch, frame.team());
-    const Index longest = *std::max_element(context.past, context.past + sequences) + 1;
+    const Index past = *std::max_element(context.past, context.past + sequences);
+    const Index longest = std::min(past + 1, memory.capacity);
     const Index work_per_token = size<F>.heads * (folds<F> ? size<F>.heads + 1 : 2) * size<F>.value_width;
     cpu::divide(frame.team(), sequences, sequences * longest * work_per_token, [&](Index begin, Index end) {
       for (Index s = begin; s < end; ++s) attend(s, memory.scratch + s * scratch_of_one<F>(memory.capacity), nullptr);
