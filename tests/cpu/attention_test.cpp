@@ -346,7 +346,7 @@ TEST_CASE("every length in every window") {
   check.operator()<15>();
   check.operator()<33>();
 }
-TEST_CASE("a window as long as the sequence changes no bit") {
+TEST_CASE("a window as long as the sequence changes no bit, but of sums that may begin anew") {
   const auto check = []<AttentionSize whole>() {
     constexpr auto seen = [] {
       AttentionSize size = whole;
@@ -356,7 +356,7 @@ TEST_CASE("a window as long as the sequence changes no bit") {
     Problem<float> plain(whole, {90, 17}), windowed = plain;
     plain.fast_forward<whole>(), windowed.fast_forward<seen()>();
     plain.fast_backward<whole, set, set, set>(), windowed.fast_backward<seen(), set, set, set>();
-    check_equal(windowed, plain, 0);
+    check_equal(windowed, plain, plain.centred() ? 1e-6 : 0);
   };
   check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .alibi = true}>();
   check.operator()<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mask = Mask::full}>();

@@ -187,8 +187,8 @@ TEST_CASE("a window as wide as the sequences is none") {
   };
   CHECK(output_of.operator()<windowed<AttentionMatrix::skip_init, Mask::causal, true, 33>>() ==
         output_of.operator()<model<AttentionMatrix::skip_init, 16, Mask::causal, true>>());
-  CHECK(output_of.operator()<windowed<AttentionMatrix::shaped, Mask::full, true, 33>>() ==
-        output_of.operator()<model<AttentionMatrix::shaped, 16, Mask::full, true>>());
+  CHECK(distance(output_of.operator()<windowed<AttentionMatrix::shaped, Mask::full, true, 33>>(),
+                 output_of.operator()<model<AttentionMatrix::shaped, 16, Mask::full, true>>()) < 1e-14);
   CHECK(output_of.operator()<windowed<AttentionMatrix::skip_init, Mask::causal, true, 32>>() !=
         output_of.operator()<model<AttentionMatrix::skip_init, 16, Mask::causal, true>>());
 }
