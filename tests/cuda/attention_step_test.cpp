@@ -200,7 +200,7 @@ TEST_CASE("windows: of a token, of less than a tile and of more, of the context;
   check<near, float, 1, 2>(32, {1, 129, 1, 128, 300, 127, 1, 9, 1, 260, 140, 1}, 2000);
   constexpr AttentionSize next{1, 3, 5, softmax, Mask::causal, false, false, 2};
   check<next, float>(32, {1, 129, 1, 128, 300, 127, 1}, 2000);
-  test::same_bits([] {
+  test::same_bits([&] {
     Fed<near, float> fed(530, 600);
     fed.feed({5, 270, 127, 128});
     return fed.attention.out;
