@@ -63,7 +63,7 @@ def main():
               "called again it only shows the result")
 
         some = os.path.join(folder, "some")
-        done = run("--blocks", "sas_p_norm_free", "pre_ln", "--steps", 3, "--learning-rate", 1e4, "--text", text,
+        done = run("--blocks", "sas_p_norm_free", "pre_ln", "--steps", 3, "--learning-rate", 1e3, "--text", text,
                    "--out", some)
         check(done.returncode == 1 and "sas_p_norm_free diverged: " in done.stderr and
               "not compared, because they diverged: sas_p_norm_free" in done.stderr and "--fresh" not in done.stderr,
